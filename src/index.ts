@@ -1,0 +1,1 @@
+export { type ErrorCode, TrustError } from './errors.ts'

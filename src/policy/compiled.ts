@@ -1,0 +1,138 @@
+/** A policy after loading: every reference resolved, every default filled in, compared with the card. Frozen. */
+import type { CardModel } from '../protocol/card-model.ts'
+import type { Actor, OperationName } from '../types.ts'
+import type { Problem } from './problem.ts'
+
+export interface CompiledPolicy {
+  /** The card as served and its model. */
+  readonly card: CardModel
+  readonly cardJson: Readonly<Record<string, unknown>>
+  readonly extendedCardJson?: Readonly<Record<string, unknown>>
+  readonly audience: readonly string[]
+  /** Origin (and path) callers know this agent by; from the policy, never from a header. No trailing slash. */
+  readonly publicUrl?: string
+  readonly anonymous: boolean
+  /** By the card's scheme name; every scheme of the card is here. */
+  readonly schemes: ReadonlyMap<string, SchemeConfig>
+  readonly skills: SkillSelection
+  readonly access: readonly AccessRule[] | undefined
+  readonly limits: LimitConfig
+  readonly egress: EgressConfig
+  readonly mode: 'enforce' | 'report'
+  /** Largest request body read, in bytes. */
+  readonly maxBodyBytes: number
+  /** Warnings found while loading; errors have already been thrown. */
+  readonly warnings: readonly Problem[]
+}
+
+export type SchemeConfig = ApiKeySchemeConfig | JwtSchemeConfig | UnavailableSchemeConfig
+
+export interface ApiKeySchemeConfig {
+  readonly type: 'apiKey'
+  readonly name: string
+  readonly location: 'header' | 'query' | 'cookie'
+  /** Header (lower case), query parameter or cookie name. */
+  readonly parameter: string
+  readonly keys: readonly ApiKeyRecord[]
+}
+
+export interface ApiKeyRecord {
+  readonly id: string
+  /** SHA-256 of the key's UTF-8 bytes, lower-case hex. */
+  readonly sha256: string
+  /** Becomes the principal's subject. */
+  readonly owner: string
+  readonly scopes: readonly string[]
+  readonly tenant?: string
+  /** Unix seconds. */
+  readonly notBefore?: number
+  readonly expiresAt?: number
+}
+
+export interface JwtSchemeConfig {
+  readonly type: 'jwt'
+  readonly name: string
+  readonly kind: 'http' | 'oauth2' | 'openIdConnect'
+  /** At least one; a token is judged by the one its `iss` names. */
+  readonly issuers: readonly IssuerConfig[]
+  readonly audience: readonly string[]
+  readonly typ: 'at+jwt' | 'any'
+  readonly algorithms: readonly string[]
+  readonly scopeClaims: readonly string[]
+  /** Claim holding the tenant, if the issuer sets one. */
+  readonly tenantClaim?: string
+  /** Required claims of RFC 9068 §2.2 (iss, exp, aud, sub, client_id, iat, jti). Off only for plain bearer. */
+  readonly rfc9068: boolean
+  readonly clockToleranceSeconds: number
+  readonly maxTokenBytes: number
+  /** Oldest `iat` accepted; absent: `exp` alone decides. */
+  readonly maxTokenAgeSeconds?: number
+  readonly requiredScopes: readonly string[]
+  readonly senderConstraint: 'off' | 'optional' | 'dpop' | 'mtls'
+}
+
+export interface IssuerConfig {
+  /** Byte-exact. */
+  readonly issuer: string
+  readonly keys:
+    | { readonly from: 'file'; readonly jwks: { readonly keys: readonly Readonly<Record<string, unknown>>[] } }
+    | { readonly from: 'url'; readonly url: string }
+    | { readonly from: 'discovery'; readonly url: string }
+}
+
+/** A scheme that is configured but that this version cannot check: never satisfied. Start-up refuses it. */
+export interface UnavailableSchemeConfig {
+  readonly type: 'unavailable'
+  readonly name: string
+  readonly why: string
+}
+
+export interface SkillSelection {
+  /** Where a caller may name a skill; absent: nowhere. */
+  readonly select?: { readonly metadata?: string; readonly extension?: boolean; readonly tenant?: boolean }
+  readonly undeclared: 'deny' | 'agent'
+  readonly combine: 'add' | 'override'
+}
+
+export interface AccessRule {
+  readonly effect: 'allow' | 'deny'
+  /** Position in the file, for the audit event. */
+  readonly index: number
+  /** `undefined`: any. */
+  readonly operations?: ReadonlySet<OperationName>
+  readonly skills?: ReadonlySet<string>
+  readonly principals?: PrincipalMatch
+}
+
+/** Every member given must match. */
+export interface PrincipalMatch {
+  readonly ids?: readonly string[]
+  readonly issuers?: readonly string[]
+  readonly subjects?: readonly string[]
+  readonly clientIds?: readonly string[]
+  readonly tenants?: readonly string[]
+  readonly actors?: readonly Actor['subject'][]
+  readonly schemes?: readonly string[]
+  /** All of these. */
+  readonly scopes?: readonly string[]
+}
+
+export interface LimitConfig {
+  readonly perPrincipal?: Rate
+  readonly failedAuthentication?: Rate
+}
+export interface Rate {
+  readonly count: number
+  readonly windowSeconds: number
+}
+
+/** As `createEgress` takes them, minus functions. */
+export interface EgressConfig {
+  readonly requireHttps?: boolean
+  readonly ports?: readonly number[]
+  readonly allowHosts?: readonly string[]
+  readonly denyHosts?: readonly string[]
+  readonly allowAddresses?: readonly string[]
+  readonly timeoutMs?: number
+  readonly maxResponseBytes?: number
+}

@@ -1,0 +1,76 @@
+/**
+ * What every scheme is to the guard: credential material in, outcome out. A scheme never sees the body, the
+ * operation or another scheme.
+ */
+import type { ErrorCode } from '../errors.ts'
+import type { HeaderView } from '../internal/headers.ts'
+import type { Actor, Clock, Logger, Peer, SchemeKind } from '../types.ts'
+
+/** Credential material of a request. */
+export interface CredentialSource {
+  readonly headers: HeaderView
+  /** Raw query string without `?`; '' when there is none. */
+  readonly query: string
+  readonly peer?: Peer
+}
+
+/** What a satisfied scheme says about the caller. */
+export interface PrincipalPart {
+  readonly scheme: string
+  readonly kind: SchemeKind
+  readonly issuer: string
+  readonly subject: string
+  readonly clientId?: string
+  readonly tenant?: string
+  readonly actor?: Actor
+  readonly scopes: ReadonlySet<string>
+  readonly claims: Readonly<Record<string, unknown>>
+  /** Unix seconds. */
+  readonly expiresAt?: number
+}
+
+export type Outcome =
+  | { readonly kind: 'satisfied'; readonly part: PrincipalPart }
+  /** Nothing was presented where this scheme looks. */
+  | { readonly kind: 'absent' }
+  /** Something was presented and it does not hold: 401. `detail` is for the operator and holds no secret. */
+  | { readonly kind: 'invalid'; readonly code: ErrorCode; readonly detail?: string }
+  /** The transport itself is ambiguous or malformed (two `Authorization` lines): 400. */
+  | { readonly kind: 'malformed'; readonly code: ErrorCode; readonly detail?: string }
+  /** It cannot be decided now (keys cannot be fetched, store down): 503. */
+  | { readonly kind: 'unavailable'; readonly code: ErrorCode; readonly retryAfterSeconds: number; readonly detail?: string }
+
+/** How a caller is told to authenticate: one challenge of `WWW-Authenticate`. */
+export interface Challenge {
+  /** Auth-scheme token, as in `Bearer`. */
+  readonly scheme: string
+  /** Parameters in order, unquoted values. The guard adds `error`, `scope`, `resource_metadata` for Bearer. */
+  readonly params: readonly (readonly [name: string, value: string])[]
+}
+
+export interface Scheme {
+  /** Key in the card's `securitySchemes`. */
+  readonly name: string
+  readonly kind: SchemeKind
+  /**
+   * Where the credential sits, so that a credential that is bad for every scheme reading the same place is denied
+   * even where another requirement is met: `header:authorization`, `header:x-api-key`, `query:key`, `cookie:sid`, `tls`.
+   */
+  readonly location: string
+  readonly challenge: Challenge
+  /** Synchronous wherever the answer is at hand, so that a repeated credential costs no turn of the event loop. */
+  authenticate(source: CredentialSource): Outcome | Promise<Outcome>
+  /** Fetch what can be fetched ahead (discovery, keys). Rejects with a coded error when that fails. */
+  warm?(): Promise<void>
+  /** State for `guard.health()`. */
+  health?(): { readonly ok: boolean; readonly detail?: string }
+  close?(): void
+}
+
+/** What the guard hands to every scheme it makes. */
+export interface SchemeContext {
+  readonly clock: Clock
+  /** The guarded fetch; the only way a scheme reaches the network. */
+  readonly fetch: typeof globalThis.fetch
+  readonly logger?: Logger
+}

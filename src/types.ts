@@ -1,0 +1,190 @@
+/** The values that travel through the guard. Every object here is plain data; the guard freezes what it returns. */
+import type { ErrorCode } from './errors.ts'
+
+/** The three protocol bindings of A2A v1.0 (§5), spelled as an Agent Card's `protocolBinding` spells them. */
+export type Binding = 'JSONRPC' | 'HTTP+JSON' | 'GRPC'
+
+/** A2A protocol versions this package speaks. A request without `A2A-Version` is 0.3 (A2A §3.6.2). */
+export type ProtocolVersion = '1.0' | '0.3'
+
+/** The eleven operations of A2A v1.0 (§3.1); v0.3 spellings map onto these. */
+export type OperationName =
+  | 'SendMessage'
+  | 'SendStreamingMessage'
+  | 'GetTask'
+  | 'ListTasks'
+  | 'CancelTask'
+  | 'SubscribeToTask'
+  | 'CreateTaskPushNotificationConfig'
+  | 'GetTaskPushNotificationConfig'
+  | 'ListTaskPushNotificationConfigs'
+  | 'DeleteTaskPushNotificationConfig'
+  | 'GetExtendedAgentCard'
+
+/** The connection the request arrived on. Never taken from a header. */
+export interface Peer {
+  /** Remote IP address of the socket. */
+  readonly address?: string
+  /** Client certificate of the TLS connection, as the TLS stack saw it. */
+  readonly certificate?: PeerCertificate
+}
+
+export interface PeerCertificate {
+  /** DER of the leaf. */
+  readonly raw: Uint8Array
+  /** Whether the TLS stack verified the chain (`tlsSocket.authorized`). */
+  readonly authorized: boolean
+  /** DER of further certificates the peer sent, leaf excluded. */
+  readonly chain?: readonly Uint8Array[]
+}
+
+/** Method, target, headers and peer: everything known before a body byte is read. */
+export interface RequestHead {
+  readonly method: string
+  /** Request target as received (origin form): path and query, percent-encoding intact, relative to the mount. */
+  readonly target: string
+  /** Alternating names and values, as `IncomingMessage.rawHeaders` gives them. */
+  readonly rawHeaders: readonly string[]
+  readonly peer?: Peer
+  /** Set where the mount serves one binding only; otherwise the binding is read off the target. */
+  readonly binding?: Binding
+}
+
+export interface GuardRequest extends RequestHead {
+  /** The body: bytes, text, or already parsed JSON. `undefined`: none. */
+  readonly body?: unknown
+}
+
+/** A JSON-RPC 2.0 id. `null` also where the request carried none or was not read. */
+export type JsonRpcId = string | number | null
+
+/** What the request asks for. */
+export interface Operation {
+  readonly name: OperationName
+  readonly version: ProtocolVersion
+  readonly binding: Binding
+  readonly taskId?: string
+  readonly contextId?: string
+  readonly configId?: string
+  readonly tenant?: string
+  /** The skill the caller named, where the policy's `skills.select` looks. Can only add requirements. */
+  readonly declaredSkill?: string
+  /** JSON-RPC id, echoed in a denial. */
+  readonly requestId?: JsonRpcId
+}
+
+export type SchemeKind = 'apiKey' | 'http' | 'oauth2' | 'openIdConnect' | 'mtls'
+
+/** Who the caller is, once verified. Built only from verified credentials. */
+export interface Principal {
+  /**
+   * Owner key, rate-limit key and audit key: scheme kind, issuer, subject (and tenant), each escaped, so that two
+   * different callers never share one.
+   */
+  readonly id: string
+  readonly issuer: string
+  readonly subject: string
+  readonly clientId?: string
+  readonly tenant?: string
+  /** Who acts for the principal (RFC 8693 `act`), outermost actor. */
+  readonly actor?: Actor
+  /** Sorted, without duplicates. */
+  readonly scopes: readonly string[]
+  /** Verified claims of the credential that named the principal. */
+  readonly claims: Readonly<Record<string, unknown>>
+  /** Names of the card's schemes that were satisfied, sorted. */
+  readonly schemes: readonly string[]
+  /** Unix seconds at which the earliest of the credentials ends. */
+  readonly expiresAt?: number
+}
+
+export interface Actor {
+  readonly subject: string
+  readonly issuer?: string
+  readonly actor?: Actor
+}
+
+/** ErrorInfo `reason` of a denial: what the caller is told. */
+export type DenialReason =
+  | 'UNAUTHENTICATED'
+  | 'PERMISSION_DENIED'
+  | 'INVALID_REQUEST'
+  | 'TASK_NOT_FOUND'
+  | 'RATE_LIMITED'
+  | 'UNAVAILABLE'
+  | 'UNSUPPORTED_OPERATION'
+  | 'EXTENDED_AGENT_CARD_NOT_CONFIGURED'
+
+/** A denial, rendered for its binding. An adapter writes it unchanged. */
+export interface Denial {
+  /** HTTP status. */
+  readonly status: number
+  /** Lower-case names; every value already safe to send. */
+  readonly headers: Readonly<Record<string, string>>
+  /** The whole body as text. */
+  readonly body: string
+  readonly reason: DenialReason
+  /** The same denial for gRPC: canonical status number and name, and text. */
+  readonly grpc: { readonly code: number; readonly status: string; readonly message: string }
+}
+
+/** The skills an allowed request may run. */
+export interface SkillGrant {
+  /** Ids of the card's skills whose requirements and access rules these credentials satisfy, in card order. */
+  readonly allowed: readonly string[]
+  /** The skill the caller named, if any; always one of `allowed`. */
+  readonly declared?: string
+}
+
+/** The answer to a request. A value, never an exception. */
+export type Decision = AllowedDecision | DeniedDecision
+
+export interface AllowedDecision {
+  readonly allowed: true
+  /** Absent for an anonymous caller. */
+  readonly principal?: Principal
+  readonly operation: Operation
+  readonly skills: SkillGrant
+  /** `report` mode only: what would have been denied, and why. */
+  readonly reported?: { readonly code: ErrorCode; readonly status: number }
+}
+
+export interface DeniedDecision {
+  readonly allowed: false
+  readonly denial: Denial
+  /** The operator's reason. Never sent to the caller. */
+  readonly code: ErrorCode
+  readonly operation?: Operation
+}
+
+/** One event per decision, for audit. Holds no credential, no secret and no query string. */
+export interface DecisionEvent {
+  readonly time: string
+  readonly allowed: boolean
+  readonly code?: ErrorCode
+  readonly status: number
+  readonly operation?: OperationName
+  readonly binding?: Binding
+  readonly version?: ProtocolVersion
+  readonly skill?: string
+  readonly tenant?: string
+  readonly taskId?: string
+  readonly principal?: string
+  readonly schemes: readonly string[]
+  /** Per scheme that was presented and refused: why. */
+  readonly failures: readonly { readonly scheme: string; readonly code: ErrorCode; readonly detail?: string }[]
+  readonly peerAddress?: string
+  readonly durationMs: number
+  readonly mode: 'enforce' | 'report'
+}
+
+/** Wall clock in milliseconds. The only source of time. */
+export type Clock = () => number
+
+/** The part of a pino logger this package uses: object first, text second. */
+export interface Logger {
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
