@@ -104,6 +104,21 @@ export interface Actor {
   readonly actor?: Actor
 }
 
+/** What one satisfied scheme says about the caller. */
+export interface PrincipalPart {
+  readonly scheme: string
+  readonly kind: SchemeKind
+  readonly issuer: string
+  readonly subject: string
+  readonly clientId?: string
+  readonly tenant?: string
+  readonly actor?: Actor
+  readonly scopes: ReadonlySet<string>
+  readonly claims: Readonly<Record<string, unknown>>
+  /** Unix seconds. */
+  readonly expiresAt?: number
+}
+
 /** ErrorInfo `reason` of a denial: what the caller is told. */
 export type DenialReason =
   | 'UNAUTHENTICATED'

@@ -4,7 +4,7 @@
  */
 import type { ErrorCode } from '../errors.ts'
 import type { HeaderView } from '../internal/headers.ts'
-import type { Actor, Clock, Logger, Peer, SchemeKind } from '../types.ts'
+import type { Clock, Logger, Peer, PrincipalPart, SchemeKind } from '../types.ts'
 
 /** Credential material of a request. */
 export interface CredentialSource {
@@ -14,20 +14,7 @@ export interface CredentialSource {
   readonly peer?: Peer
 }
 
-/** What a satisfied scheme says about the caller. */
-export interface PrincipalPart {
-  readonly scheme: string
-  readonly kind: SchemeKind
-  readonly issuer: string
-  readonly subject: string
-  readonly clientId?: string
-  readonly tenant?: string
-  readonly actor?: Actor
-  readonly scopes: ReadonlySet<string>
-  readonly claims: Readonly<Record<string, unknown>>
-  /** Unix seconds. */
-  readonly expiresAt?: number
-}
+export type { PrincipalPart }
 
 export type Outcome =
   | { readonly kind: 'satisfied'; readonly part: PrincipalPart }

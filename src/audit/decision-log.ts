@@ -1,0 +1,22 @@
+/** One event per decision, to the operator's callback and logger. */
+import type { DecisionEvent, Logger } from '../types.ts'
+
+export interface DecisionSink {
+  readonly onDecision?: ((event: DecisionEvent) => void) | undefined
+  readonly logger?: Logger | undefined
+}
+
+/**
+ * Hands the event to the callback and the logger. A sink that throws is reported to the logger and changes nothing:
+ * the decision is already made.
+ */
+export function recordDecision(sink: DecisionSink, event: DecisionEvent): void {
+  try {
+    sink.onDecision?.(event)
+  } catch (cause) {
+    sink.logger?.error({ err: cause }, 'onDecision threw')
+  }
+  if (sink.logger === undefined) return
+  if (event.allowed) sink.logger.info(event, 'a2a request allowed')
+  else sink.logger.warn(event, 'a2a request denied')
+}
