@@ -1,0 +1,54 @@
+/** Reads one JSON document from the network: bounded in bytes and time, no redirect, strict JSON. */
+import { TrustError } from '../errors.ts'
+import { parseStrictJson } from './json.ts'
+
+const TIMEOUT_MS = 5000
+const MAX_BYTES = 256 * 1024
+
+/** Rejects with `ERR_FETCH_FAILED`; `details` say what failed, for which URL (without its query). */
+export async function fetchJson(fetch: typeof globalThis.fetch, url: string, accept: string): Promise<unknown> {
+  const details = { url: withoutQuery(url) }
+  const signal = AbortSignal.timeout(TIMEOUT_MS)
+  let response: Response
+  try {
+    response = await abandonable(fetch(url, { redirect: 'error', headers: { accept }, signal }), signal)
+  } catch (cause) {
+    throw new TrustError('ERR_FETCH_FAILED', { details: { ...details, reason: 'no answer' }, cause })
+  }
+  if (response.status !== 200) {
+    await response.body?.cancel().catch(() => undefined)
+    throw new TrustError('ERR_FETCH_FAILED', { details: { ...details, reason: `status ${response.status}` } })
+  }
+  try {
+    return parseStrictJson(await abandonable(readBounded(response), signal))
+  } catch (cause) {
+    throw new TrustError('ERR_FETCH_FAILED', {
+      details: { ...details, reason: 'not a JSON document within the limits' },
+      cause,
+    })
+  }
+}
+
+/** Settles with the signal even where `work` does not listen to it. */
+function abandonable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
+    work.then(resolve, reject)
+  })
+}
+
+async function readBounded(response: Response): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  // Counted as it arrives: Content-Length is the sender's claim, and a compressed body is larger than it says.
+  for await (const chunk of response.body ?? []) {
+    size += chunk.byteLength
+    if (size > MAX_BYTES) throw new RangeError(`the body is larger than ${MAX_BYTES} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+function withoutQuery(url: string): string {
+  return url.split(/[?#]/, 1)[0] as string
+}
