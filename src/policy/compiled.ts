@@ -1,5 +1,6 @@
 /** A policy after loading: every reference resolved, every default filled in, compared with the card. Frozen. */
 import type { CardModel } from '../protocol/card-model.ts'
+import type { Rate } from '../store/rate-limiter.ts'
 import type { Actor, OperationName } from '../types.ts'
 import type { Problem } from './problem.ts'
 
@@ -121,11 +122,6 @@ export interface LimitConfig {
   readonly perPrincipal?: Rate
   readonly failedAuthentication?: Rate
 }
-export interface Rate {
-  readonly count: number
-  readonly windowSeconds: number
-}
-
 /** As `createEgress` takes them, minus functions. */
 export interface EgressConfig {
   readonly requireHttps?: boolean

@@ -1,0 +1,263 @@
+/**
+ * The guard: card and policy in, decisions out. Loading does everything that can be done once; a request costs the
+ * schemes' checks, one pass over the requirements and one over the access rules.
+ */
+import { performance } from 'node:perf_hooks'
+import { recordDecision } from './audit/decision-log.ts'
+import type { ErrorCode } from './errors.ts'
+import { type Asked, causeOfRefusal, causeOfUnknown, causeOfVerdict, type DenialCause, denialOf } from './guard/denial.ts'
+import { decisionEvent } from './guard/event.ts'
+import { type Explanation, explanationOf } from './guard/explain.ts'
+import { type Loaded, type LoadOptions, load } from './guard/load.ts'
+import type { ResourceMetadata } from './guard/resource-metadata.ts'
+import { headerView } from './internal/headers.ts'
+import { peerKey } from './internal/peer-key.ts'
+import { evaluate, refusedAtTheDoor } from './policy/evaluate.ts'
+import { principalOf } from './policy/principal.ts'
+import { formatProblem } from './policy/problem.ts'
+import { type HeadIdentity, identifyHead, identifyOperation } from './protocol/identify.ts'
+import { authenticateAll, type Credentials } from './schemes/authenticate.ts'
+import type { CredentialSource } from './schemes/scheme.ts'
+import type { Clock, Decision, DecisionEvent, DeniedDecision, GuardRequest, JsonRpcId, Principal, RequestHead } from './types.ts'
+
+export interface GuardOptions extends LoadOptions {
+  /** Path of the policy file, or the parsed policy. */
+  readonly policy: string | object
+  /** Where relative paths of a policy given as an object start. Default: the working directory. */
+  readonly baseDir?: string
+  /** Wall clock in milliseconds. Default: `Date.now`. */
+  readonly clock?: Clock
+  /** Replaces the guarded fetch. What it may reach is then the caller's responsibility. */
+  readonly fetch?: typeof globalThis.fetch
+  /** Where `env:NAME` references look. Default: `process.env`. */
+  readonly env?: Readonly<Record<string, string | undefined>>
+  /** Called once for each decision. What it throws is logged and changes nothing. */
+  readonly onDecision?: (event: DecisionEvent) => void
+}
+
+/** The answer to the headers alone. Good for one request. */
+export interface Authentication {
+  /** Set when the body need not be read: the request is refused. */
+  readonly denied?: DeniedDecision
+  /** Absent for an anonymous caller. */
+  readonly principal?: Principal
+}
+
+export interface Guard {
+  /** Decides on a whole request. Rejects only for a fault of this process, never for what a caller sends. */
+  check(request: GuardRequest): Promise<Decision>
+  /**
+   * Decides what headers and peer alone decide; synchronous unless a scheme has to wait. Of a body that is already
+   * parsed only the JSON-RPC id is read, to echo it. Follow with `authorize` or `refuse`, once.
+   */
+  authenticate(request: GuardRequest): Authentication | Promise<Authentication>
+  /** Decides on the operation that head and body ask for. */
+  authorize(authentication: Authentication, body?: unknown): Decision
+  /** The denial for what an adapter found wrong while reading the body. */
+  refuse(authentication: Authentication, code: 'ERR_REQUEST_TOO_LARGE' | 'ERR_REQUEST_MALFORMED'): DeniedDecision
+  /** What `check` would decide on card and policy, and why. Records nothing, and neither asks nor spends a limit. */
+  explain(request: GuardRequest): Promise<Explanation>
+  /** Loads the policy again and swaps it in whole, or rejects and keeps what was there. Limits start anew. */
+  reload(): Promise<void>
+  health(): GuardHealth
+  /** Every later request is refused with 503. */
+  close(): Promise<void>
+  /** RFC 9728 document and its path; `undefined` without `publicUrl` or without a scheme that takes OAuth tokens. */
+  readonly resourceMetadata: ResourceMetadata | undefined
+  /** Largest request body an adapter should read, in bytes. */
+  readonly maxBodyBytes: number
+}
+
+export interface GuardHealth {
+  readonly ok: boolean
+  readonly mode: 'enforce' | 'report'
+  readonly schemes: readonly { readonly name: string; readonly ok: boolean; readonly detail?: string }[]
+  /** As `formatProblem` writes them. */
+  readonly warnings: readonly string[]
+}
+
+/** What `authenticate` keeps for `authorize`, unseen by callers. */
+interface Pending {
+  readonly loaded: Loaded
+  readonly head: RequestHead
+  readonly identity: HeadIdentity
+  readonly requestId: JsonRpcId
+  readonly credentials: Credentials
+  readonly principal: Principal | undefined
+  readonly startedMs: number
+  /** `report` mode: the denial that the headers alone would have met. */
+  readonly reported?: DenialCause
+}
+
+const NO_CREDENTIALS: Credentials = Object.freeze({ outcomes: new Map(), parts: new Map() })
+
+/**
+ * Loads card and policy, compares them, fetches the keys they point to, and returns a guard.
+ *
+ * Rejects with `ERR_POLICY_INVALID` (all mistakes at once; see `docs/policy.md`) or with the code of the discovery or
+ * key fetch that failed. Not checked: that the guard is mounted in front of the agent; `userBuilder(guard)` checks that.
+ */
+export async function createGuard(options: GuardOptions): Promise<Guard> {
+  const { clock = Date.now, logger } = options
+  let current = await load(options, clock)
+  let closed = false
+  const pendings = new WeakMap<Authentication, Pending>()
+
+  /** Builds the denial and records it: exactly one event for each decision. */
+  function deny(pending: Pending, cause: DenialCause, asked: Partial<Asked> = {}): DeniedDecision {
+    const decision = denialOf(pending.loaded, pending.credentials, cause, { ...askedByHead(pending), ...asked })
+    record(pending, decision)
+    return decision
+  }
+
+  function record(pending: Pending, decision: Decision): void {
+    if (options.onDecision === undefined && logger === undefined) return
+    const { credentials, head, principal, loaded, startedMs } = pending
+    const durationMs = performance.now() - startedMs
+    const { operation } = decision
+    const { mode } = loaded.policy
+    recordDecision(options, decisionEvent({ decision, operation, principal, credentials, head, mode, durationMs, nowMs: clock() }))
+  }
+
+  function authenticate(request: GuardRequest): Authentication | Promise<Authentication> {
+    const loaded = current
+    const startedMs = performance.now()
+    const identity = identifyHead(request, loaded.mounts)
+    const begun = { loaded, head: request, identity, requestId: parsedId(request, identity), startedMs }
+    const settle = (credentials: Credentials, early?: DenialCause): Authentication => {
+      const principal = principalOf(credentials.parts)
+      const pending: Pending = { ...begun, credentials, principal }
+      const cause = early ?? causeAtTheDoor(pending, clock())
+      const lenient = loaded.policy.mode === 'report' && early === undefined
+      const authentication: Authentication = Object.freeze({
+        ...(cause === undefined || lenient ? {} : { denied: deny(pending, cause) }),
+        ...(principal === undefined ? {} : { principal }),
+      })
+      pendings.set(authentication, cause !== undefined && lenient ? { ...pending, reported: cause } : pending)
+      return authentication
+    }
+    if (closed) return settle(NO_CREDENTIALS, { reason: 'UNAVAILABLE', code: 'ERR_GUARD_CLOSED', retryAfterSeconds: 1 })
+    const wait = loaded.failedAuthentication?.waitSeconds(peerKey(request.peer?.address), clock()) ?? 0
+    if (wait > 0) return settle(NO_CREDENTIALS, { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait })
+    const credentials = authenticateAll(loaded.schemes, credentialSource(request))
+    return credentials instanceof Promise ? credentials.then((found) => settle(found)) : settle(credentials)
+  }
+
+  function authorize(authentication: Authentication, body?: unknown): Decision {
+    const pending = take(authentication)
+    if (authentication.denied !== undefined) return authentication.denied
+    const { loaded, head, identity, credentials, principal, reported } = pending
+    if (identity.kind === 'unknown') return deny(pending, causeOfUnknown(identity.code))
+    const identified = identifyOperation({ ...head, body }, loaded.mounts, loaded.policy.skills)
+    if (identified.kind === 'unknown') return deny(pending, reported ?? causeOfUnknown(identified.code), { requestId: identified.requestId })
+
+    const { operation } = identified
+    const { binding, version, requestId = null } = operation
+    const asked = { binding, version, requestId, operation }
+    const verdict = evaluate(loaded.policy, credentials.parts, operation)
+    const cause = reported ?? causeOfVerdict(verdict, operation, principal)
+    // A2A §13.3: the extended card is never let through, whatever the mode.
+    const lenient = loaded.policy.mode === 'report' && operation.name !== 'GetExtendedAgentCard'
+    if (cause !== undefined && !lenient) return deny(pending, cause, asked)
+
+    const decision: Decision = Object.freeze({
+      allowed: true,
+      ...(principal === undefined ? {} : { principal }),
+      operation,
+      skills: Object.freeze({
+        allowed: Object.freeze(verdict.allowed ? verdict.skills : []),
+        ...(operation.declaredSkill === undefined ? {} : { declared: operation.declaredSkill }),
+      }),
+      ...(cause === undefined
+        ? {}
+        : { reported: { code: cause.code, status: denialOf(loaded, credentials, cause, asked).denial.status } }),
+    })
+    record(pending, decision)
+    return decision
+  }
+
+  function take(authentication: Authentication): Pending {
+    const pending = pendings.get(authentication)
+    if (pending === undefined) throw new TypeError('"authentication" must come from this guard and serves one request')
+    pendings.delete(authentication)
+    return pending
+  }
+
+  for (const problem of current.policy.warnings) logger?.warn({ code: problem.code }, formatProblem(problem))
+
+  return Object.freeze({
+    authenticate,
+    authorize,
+    async check(request: GuardRequest) {
+      return authorize(await authenticate(request), request.body)
+    },
+    refuse(authentication: Authentication, code: 'ERR_REQUEST_TOO_LARGE' | 'ERR_REQUEST_MALFORMED') {
+      const pending = take(authentication)
+      return authentication.denied ?? deny(pending, { reason: 'INVALID_REQUEST', code })
+    },
+    async explain(request: GuardRequest) {
+      const { schemes, mounts, policy } = current
+      const credentials = await authenticateAll(schemes, credentialSource(request))
+      const principal = principalOf(credentials.parts)
+      const identified = identifyOperation(request, mounts, policy.skills)
+      if (identified.kind === 'unknown') return explanationOf(credentials, principal, identified, undefined, identified.code)
+      const verdict = evaluate(policy, credentials.parts, identified.operation)
+      const code = credentials.refusal?.code ?? causeOfVerdict(verdict, identified.operation, principal)?.code
+      return explanationOf(credentials, principal, identified, verdict, code)
+    },
+    async reload() {
+      const next = await load(options, clock)
+      const previous = current
+      current = next
+      await previous.close()
+    },
+    health() {
+      const schemes = current.schemes.map((scheme) => ({ name: scheme.name, ...(scheme.health?.() ?? { ok: true }) }))
+      const ok = !closed && schemes.every((scheme) => scheme.ok)
+      return { ok, mode: current.policy.mode, schemes, warnings: current.policy.warnings.map(formatProblem) }
+    },
+    async close() {
+      closed = true
+      await current.close()
+    },
+    get resourceMetadata() {
+      return current.metadata
+    },
+    get maxBodyBytes() {
+      return current.policy.maxBodyBytes
+    },
+  })
+}
+
+/** What the headers alone decide: a bad credential, too many requests, or nothing that could ever be enough. */
+function causeAtTheDoor({ loaded, head, credentials, principal }: Pending, nowMs: number): DenialCause | undefined {
+  const { refusal } = credentials
+  if (refusal !== undefined) {
+    if (refusal.kind === 'invalid') loaded.failedAuthentication?.take(peerKey(head.peer?.address), nowMs)
+    return causeOfRefusal(refusal)
+  }
+  const wait = principal === undefined ? 0 : (loaded.perPrincipal?.take(principal.id, nowMs) ?? 0)
+  if (wait > 0) return { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait }
+  const verdict = refusedAtTheDoor(loaded.policy, credentials.parts)
+  // A 403 waits for the body, so that its id can be echoed. A 401 does not: an anonymous body is never parsed.
+  if (verdict === undefined || verdict.allowed || verdict.because === 'forbidden') return undefined
+  return { reason: 'UNAUTHENTICATED', code: verdict.code, shortfalls: verdict.shortfalls }
+}
+
+function askedByHead({ identity, requestId }: Pending): Asked {
+  const { binding, version = '1.0' } = identity.kind === 'operation' ? identity.operation : identity
+  return { binding, version, requestId, ...(identity.kind === 'operation' ? { operation: identity.operation } : {}) }
+}
+
+/** The id of a body somebody has parsed already. Nothing is parsed here. */
+function parsedId({ body }: GuardRequest, { kind }: HeadIdentity): JsonRpcId {
+  if (kind !== 'body' || typeof body !== 'object' || body === null || ArrayBuffer.isView(body)) return null
+  const id = Object.hasOwn(body, 'id') ? (body as { id: unknown }).id : null
+  return typeof id === 'string' || (typeof id === 'number' && Number.isSafeInteger(id)) ? id : null
+}
+
+function credentialSource({ rawHeaders, target, peer }: RequestHead): CredentialSource {
+  const start = target.indexOf('?')
+  const query = start === -1 ? '' : target.slice(start + 1)
+  return { headers: headerView(rawHeaders), query, ...(peer === undefined ? {} : { peer }) }
+}

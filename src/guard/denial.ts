@@ -1,0 +1,118 @@
+/** From the reason for a denial to the denial: which challenges it carries, and its rendering. */
+import type { ErrorCode } from '../errors.ts'
+import type { Shortfall, Verdict } from '../policy/evaluate.ts'
+import type { Requirement } from '../protocol/card-model.ts'
+import { renderDenial } from '../protocol/denial.ts'
+import type { Credentials, Refusal } from '../schemes/authenticate.ts'
+import type { Challenge, Scheme } from '../schemes/scheme.ts'
+import type { Binding, DenialReason, DeniedDecision, JsonRpcId, Operation, Principal, ProtocolVersion } from '../types.ts'
+import type { Loaded } from './load.ts'
+
+/** Why a request is denied: the caller's reason and the operator's code, with what the challenge needs. */
+export interface DenialCause {
+  readonly reason: DenialReason
+  readonly code: ErrorCode
+  readonly retryAfterSeconds?: number
+  readonly shortfalls?: readonly Shortfall[]
+}
+
+/** What a denial echoes of the request. */
+export interface Asked {
+  readonly binding: Binding
+  readonly version: ProtocolVersion
+  readonly requestId: JsonRpcId
+  readonly operation?: Operation
+}
+
+const REFUSED = { invalid: 'UNAUTHENTICATED', malformed: 'INVALID_REQUEST', unavailable: 'UNAVAILABLE' } as const
+
+export function causeOfRefusal({ kind, code, retryAfterSeconds }: Refusal): DenialCause {
+  return { reason: REFUSED[kind], code, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) }
+}
+
+/** What was asked for could not be told, or could be told in two ways. */
+export function causeOfUnknown(code: ErrorCode): DenialCause {
+  return { reason: code === 'ERR_OPERATION_UNKNOWN' ? 'PERMISSION_DENIED' : 'INVALID_REQUEST', code }
+}
+
+/** `undefined`: allowed. */
+export function causeOfVerdict(verdict: Verdict, operation: Operation, principal: Principal | undefined): DenialCause | undefined {
+  if (!verdict.allowed) {
+    const reason = verdict.because === 'forbidden' ? 'PERMISSION_DENIED' : 'UNAUTHENTICATED'
+    return { reason, code: verdict.code, shortfalls: verdict.shortfalls }
+  }
+  // A2A §13.3: the extended card MUST require authentication, even where the agent itself is open to all.
+  if (operation.name === 'GetExtendedAgentCard' && principal === undefined) {
+    return { reason: 'UNAUTHENTICATED', code: 'ERR_CREDENTIAL_MISSING' }
+  }
+  return undefined
+}
+
+export function denialOf(loaded: Loaded, credentials: Credentials, cause: DenialCause, asked: Asked): DeniedDecision {
+  const { binding, version, requestId, operation } = asked
+  return Object.freeze({
+    allowed: false,
+    code: cause.code,
+    denial: renderDenial({
+      reason: cause.reason,
+      binding,
+      version,
+      requestId,
+      challenges: challengesOf(loaded, credentials, cause),
+      ...(cause.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: cause.retryAfterSeconds }),
+      ...(cause.code === 'ERR_REQUEST_TOO_LARGE' ? { status: 413 } : {}),
+    }),
+    ...(operation === undefined ? {} : { operation }),
+  })
+}
+
+/** A response header has to fit a client's buffer; alternatives beyond these are not announced. */
+const MAX_CHALLENGES = 16
+
+/** Every alternative that failed contributes the schemes it lacks, in card order, each challenge once. */
+function challengesOf(loaded: Loaded, credentials: Credentials, cause: DenialCause): Challenge[] {
+  if (cause.reason !== 'UNAUTHENTICATED' && cause.reason !== 'PERMISSION_DENIED') return []
+  const found = new Map<string, Challenge>()
+  const add = (scheme: Scheme, scopes: readonly string[], error: string | undefined) => {
+    const challenge = challengeOf(loaded, scheme, scopes, error)
+    const key = JSON.stringify(challenge)
+    if (found.size < MAX_CHALLENGES) found.set(key, challenge)
+  }
+  if (cause.reason === 'PERMISSION_DENIED') {
+    for (const { missing } of cause.shortfalls ?? []) {
+      for (const { scheme, scopes, lacking } of missing) {
+        const known = loaded.byName.get(scheme)
+        if (known !== undefined) add(known, scopes, lacking === undefined ? undefined : 'insufficient_scope')
+      }
+    }
+    return [...found.values()]
+  }
+  const alternatives: readonly Requirement[] = cause.shortfalls?.map(({ requirement }) => requirement) ?? loaded.policy.card.requirements
+  for (const { schemes } of alternatives) {
+    for (const { name, scopes } of schemes) {
+      const scheme = loaded.byName.get(name)
+      const outcome = scheme === undefined ? undefined : credentials.outcomes.get(scheme)?.kind
+      if (scheme === undefined || outcome === 'satisfied') continue
+      // RFC 6750 §3.1: no error code when no credential was sent.
+      add(scheme, scopes, outcome === 'invalid' ? 'invalid_token' : undefined)
+    }
+  }
+  // A 401 always says how to authenticate (RFC 9110 §15.5.2), even where every alternative was met but a stray credential is bad.
+  if (found.size === 0) for (const [scheme, { kind }] of credentials.outcomes) if (kind !== 'satisfied') add(scheme, [], kind === 'invalid' ? 'invalid_token' : undefined)
+  if (found.size === 0) for (const scheme of loaded.schemes) add(scheme, [], undefined)
+  return [...found.values()]
+}
+
+function challengeOf(loaded: Loaded, scheme: Scheme, scopes: readonly string[], error: string | undefined): Challenge {
+  const { challenge } = scheme
+  if (challenge.scheme !== 'Bearer') return challenge
+  return {
+    scheme: challenge.scheme,
+    params: [
+      ...challenge.params,
+      ...(error === undefined ? [] : [['error', error] as const]),
+      ...(scopes.length === 0 ? [] : [['scope', scopes.join(' ')] as const]),
+      ...(loaded.metadata === undefined || scheme.kind === 'http' ? [] : [['resource_metadata', loaded.metadata.url] as const]),
+    ],
+  }
+}

@@ -1,0 +1,65 @@
+/** Everything made from one version of the policy. Requests keep the one they started with. */
+import { createEgress, type Egress } from '../egress/index.ts'
+import type { CompiledPolicy } from '../policy/compiled.ts'
+import { loadPolicy } from '../policy/load.ts'
+import { compileMounts, type Mounts } from '../protocol/identify.ts'
+import { createScheme } from '../schemes/index.ts'
+import type { Scheme } from '../schemes/scheme.ts'
+import { createMemoryRateLimiter, type RateLimiter } from '../store/rate-limiter.ts'
+import type { Clock, Logger } from '../types.ts'
+import { type ResourceMetadata, resourceMetadataOf } from './resource-metadata.ts'
+
+export interface Loaded {
+  readonly policy: CompiledPolicy
+  readonly mounts: Mounts
+  /** In card order. */
+  readonly schemes: readonly Scheme[]
+  readonly byName: ReadonlyMap<string, Scheme>
+  readonly metadata: ResourceMetadata | undefined
+  readonly perPrincipal: RateLimiter | undefined
+  readonly failedAuthentication: RateLimiter | undefined
+  /** Ends what was opened for this version. */
+  close(): Promise<void>
+}
+
+export interface LoadOptions {
+  readonly policy: string | object
+  readonly baseDir?: string
+  readonly fetch?: typeof globalThis.fetch
+  readonly env?: Readonly<Record<string, string | undefined>>
+  readonly logger?: Logger
+}
+
+/** Loads the policy, makes the schemes and fetches the keys they need; on any failure nothing stays open. */
+export async function load(options: LoadOptions, clock: Clock): Promise<Loaded> {
+  const { env = process.env, fetch, logger, baseDir, policy: source } = options
+  const policy = await loadPolicy({ policy: source, env, clock, ...(baseDir === undefined ? {} : { baseDir }) })
+  const egress: Egress | undefined = fetch === undefined ? createEgress(policy.egress) : undefined
+  const context = { clock, fetch: fetch ?? (egress as Egress).fetch, ...(logger === undefined ? {} : { logger }) }
+  const byName = new Map<string, Scheme>()
+  const close = async () => {
+    for (const scheme of byName.values()) scheme.close?.()
+    await egress?.close()
+  }
+  try {
+    for (const name of policy.card.schemes.keys()) {
+      const config = policy.schemes.get(name)
+      if (config !== undefined) byName.set(name, createScheme(config, context))
+    }
+    await Promise.all([...byName.values()].map((scheme) => scheme.warm?.()))
+  } catch (fault) {
+    await close()
+    throw fault
+  }
+  const { perPrincipal, failedAuthentication } = policy.limits
+  return Object.freeze({
+    policy,
+    mounts: compileMounts(policy.card),
+    schemes: Object.freeze([...byName.values()]),
+    byName,
+    metadata: resourceMetadataOf(policy),
+    perPrincipal: perPrincipal === undefined ? undefined : createMemoryRateLimiter(perPrincipal),
+    failedAuthentication: failedAuthentication === undefined ? undefined : createMemoryRateLimiter(failedAuthentication),
+    close,
+  })
+}

@@ -1,0 +1,44 @@
+/** OAuth 2.0 Protected Resource Metadata (RFC 9728), made once from card and policy. */
+import type { CompiledPolicy } from '../policy/compiled.ts'
+
+export interface ResourceMetadata {
+  /** Where clients look: the well-known name between host and path (RFC 9728 §3.1). */
+  readonly url: string
+  /** `url` without its origin: the path to serve it at. */
+  readonly path: string
+  /** JSON text, the same bytes each time. */
+  readonly body: string
+}
+
+const WELL_KNOWN = '/.well-known/oauth-protected-resource'
+
+/** `undefined` when the policy has no `publicUrl`, or when no scheme takes tokens of an issuer clients could turn to. */
+export function resourceMetadataOf(policy: CompiledPolicy): ResourceMetadata | undefined {
+  if (policy.publicUrl === undefined) return undefined
+  const issuers = new Set<string>()
+  const tokenSchemes = new Set<string>()
+  for (const config of policy.schemes.values()) {
+    if (config.type !== 'jwt' || config.kind === 'http') continue
+    tokenSchemes.add(config.name)
+    for (const { issuer } of config.issuers) issuers.add(issuer)
+  }
+  if (issuers.size === 0) return undefined
+  const scopes = new Set<string>()
+  const lists = [policy.card.requirements, ...[...policy.card.skills.values()].map((skill) => skill.requirements ?? [])]
+  for (const { schemes } of lists.flat()) {
+    for (const { name, scopes: listed } of schemes) if (tokenSchemes.has(name)) for (const scope of listed) scopes.add(scope)
+  }
+  const { origin, pathname } = new URL(policy.publicUrl)
+  const path = WELL_KNOWN + (pathname === '/' ? '' : pathname)
+  return Object.freeze({
+    url: origin + path,
+    path,
+    body: JSON.stringify({
+      resource: policy.publicUrl,
+      resource_name: policy.card.name,
+      authorization_servers: [...issuers],
+      bearer_methods_supported: ['header'],
+      ...(scopes.size === 0 ? {} : { scopes_supported: [...scopes].sort() }),
+    }),
+  })
+}

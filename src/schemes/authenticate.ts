@@ -1,0 +1,67 @@
+/** Runs every declared scheme over one request's headers. */
+import type { ErrorCode } from '../errors.ts'
+import type { PrincipalPart } from '../types.ts'
+import type { CredentialSource, Outcome, Scheme } from './scheme.ts'
+
+/** What the headers of a request prove. */
+export interface Credentials {
+  /** Per scheme, in card order. */
+  readonly outcomes: ReadonlyMap<Scheme, Outcome>
+  /** The satisfied ones by name. */
+  readonly parts: ReadonlyMap<string, PrincipalPart>
+  /**
+   * A presented credential that settles the answer whatever else is met: *bad* never means anonymous, and never means
+   * "the other key will do".
+   */
+  readonly refusal?: Refusal
+}
+
+export interface Refusal {
+  readonly kind: 'invalid' | 'malformed' | 'unavailable'
+  readonly code: ErrorCode
+  readonly retryAfterSeconds?: number
+}
+
+/**
+ * All schemes are asked, always, so that the result does not depend on which is listed first. The promise appears only
+ * when a scheme had to wait.
+ */
+export function authenticateAll(schemes: readonly Scheme[], source: CredentialSource): Credentials | Promise<Credentials> {
+  const results = schemes.map((scheme) => scheme.authenticate(source))
+  return results.some((result) => result instanceof Promise)
+    ? Promise.all(results).then((outcomes) => combine(schemes, outcomes))
+    : combine(schemes, results as Outcome[])
+}
+
+function combine(schemes: readonly Scheme[], results: readonly Outcome[]): Credentials {
+  const outcomes = new Map<Scheme, Outcome>()
+  const parts = new Map<string, PrincipalPart>()
+  const heldAt = new Set<string>()
+  schemes.forEach((scheme, index) => {
+    const outcome = results[index] as Outcome
+    outcomes.set(scheme, outcome)
+    if (outcome.kind !== 'satisfied') return
+    parts.set(scheme.name, outcome.part)
+    heldAt.add(scheme.location)
+  })
+  const refusal = refusalOf(outcomes, heldAt)
+  return refusal === undefined ? { outcomes, parts } : { outcomes, parts, refusal }
+}
+
+/** Malformed before unavailable before invalid; a place that holds a good credential for one scheme is not bad for another. */
+function refusalOf(outcomes: ReadonlyMap<Scheme, Outcome>, heldAt: ReadonlySet<string>): Refusal | undefined {
+  let found: Refusal | undefined
+  for (const [scheme, outcome] of outcomes) {
+    if (outcome.kind === 'satisfied' || outcome.kind === 'absent') continue
+    if (outcome.kind !== 'malformed' && heldAt.has(scheme.location)) continue
+    if (found === undefined || WEIGHT[outcome.kind] > WEIGHT[found.kind] || moreTelling(outcome, found)) found = outcome
+  }
+  return found
+}
+
+const WEIGHT = { invalid: 0, unavailable: 1, malformed: 2 } as const
+
+/** Of two schemes reading one token, the one whose issuer it names says more than the one whose issuer it does not. */
+function moreTelling(outcome: Refusal, found: Refusal): boolean {
+  return outcome.kind === found.kind && found.code === 'ERR_TOKEN_ISSUER' && outcome.code !== 'ERR_TOKEN_ISSUER'
+}

@@ -1,0 +1,49 @@
+/** Counting per key in fixed windows: in memory, one process, bounded. */
+import { LRUCache } from 'lru-cache'
+
+export interface Rate {
+  readonly count: number
+  readonly windowSeconds: number
+}
+
+export interface RateLimiter {
+  /** Seconds until `key` may try again, or 0 while it has something left. Spends nothing. */
+  waitSeconds(key: string, nowMs: number): number
+  /** Spends one, and answers as `waitSeconds` did before. */
+  take(key: string, nowMs: number): number
+}
+
+interface Window {
+  readonly endsMs: number
+  used: number
+}
+
+/**
+ * At most `maxKeys` keys are remembered (default 100 000); beyond that the least recently seen is forgotten, which
+ * forgives that key its window and never another's.
+ */
+export function createMemoryRateLimiter(rate: Rate, maxKeys = 100_000): RateLimiter {
+  const windows = new LRUCache<string, Window>({ max: maxKeys })
+  const open = (key: string, nowMs: number): Window => {
+    const found = windows.get(key)
+    // A clock set back must not lock anybody out for longer than one window.
+    if (found !== undefined && found.endsMs > nowMs && found.endsMs - nowMs <= rate.windowSeconds * 1000) return found
+    const fresh = { endsMs: nowMs + rate.windowSeconds * 1000, used: 0 }
+    windows.set(key, fresh)
+    return fresh
+  }
+  const wait = (window: Window, nowMs: number) =>
+    window.used < rate.count ? 0 : Math.max(1, Math.ceil((window.endsMs - nowMs) / 1000))
+  return {
+    waitSeconds(key, nowMs) {
+      const found = windows.peek(key)
+      return found === undefined || found.endsMs <= nowMs ? 0 : wait(found, nowMs)
+    },
+    take(key, nowMs) {
+      const window = open(key, nowMs)
+      const seconds = wait(window, nowMs)
+      if (seconds === 0) window.used += 1
+      return seconds
+    },
+  }
+}
