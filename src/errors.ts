@@ -85,10 +85,12 @@ const CODES = {
   ERR_SKILL_UNKNOWN: 'The request names a skill the card does not have',
   ERR_SKILL_UNDECLARED: 'The request names no skill and the policy requires one',
   ERR_SKILL_FORBIDDEN: 'The credential does not satisfy the requirements of the skill',
+  ERR_RATE_LIMITED: 'The caller has made too many requests, or too many that failed to authenticate',
   ERR_ACCESS_DENIED: 'An access rule denies the request, or none allows it',
 
   // -- guard: construction and life cycle
   ERR_GUARD_CLOSED: 'The guard is closed',
+  ERR_GUARD_NOT_MOUNTED: 'A handler was reached by a request that its guard did not allow',
 } as const
 
 /** One of the codes in `docs/errors.md`. */

@@ -1,0 +1,101 @@
+/** Express 5: translate the request, ask the guard, then go on or write its denial unchanged. */
+import type { Request, RequestHandler, Response } from 'express'
+import type { Guard } from '../guard.ts'
+import { parseStrictJson } from '../internal/json.ts'
+import type { AllowedDecision, Binding } from '../types.ts'
+import { decisionOf, rememberDecision } from './decisions.ts'
+import { peerOf, readBody, writeDenial } from './node-request.ts'
+
+export interface ExpressGuardOptions {
+  /** Set where this mount serves one binding only; the path then plays no part in telling which. */
+  readonly binding?: Exclude<Binding, 'GRPC'>
+}
+
+/**
+ * Middleware that lets only allowed A2A requests through. Mount it at the agent's path, in front of its handlers:
+ *
+ * ```ts
+ * app.use('/a2a', expressGuard(guard), jsonRpcHandler({ requestHandler, userBuilder: userBuilder(guard) }))
+ * ```
+ *
+ * Headers are authenticated before a byte of the body is read. The body of an authenticated request is read here (up to
+ * `guard.maxBodyBytes`, no content coding) and `req.body` becomes the very value that was decided on, so that a later
+ * `express.json()` has nothing left to parse. A body that an earlier middleware parsed is taken as it is: duplicate
+ * members are lost before the guard can see them, so mount the guard first.
+ *
+ * Everything under the mount is guarded, without exception: serve the public card and `resourceMetadataHandler` in front
+ * of it. A fault goes to `next(error)`; it never lets a request through.
+ */
+export function expressGuard(guard: Guard, options: ExpressGuardOptions = {}): RequestHandler {
+  const { binding } = options
+  if (binding !== undefined && binding !== 'JSONRPC' && binding !== 'HTTP+JSON') {
+    throw new TypeError('"binding" must be JSONRPC or HTTP+JSON')
+  }
+  return (req, res, next) => {
+    allow(guard, binding, req, res).then((allowed) => {
+      if (allowed) next()
+    }, next)
+  }
+}
+
+async function allow(guard: Guard, binding: Binding | undefined, req: Request, res: Response): Promise<boolean> {
+  const parsed: unknown = req.body
+  const authentication = await guard.authenticate({
+    method: req.method,
+    target: req.url,
+    rawHeaders: req.rawHeaders,
+    peer: peerOf(req.socket),
+    body: parsed,
+    ...(binding === undefined ? {} : { binding }),
+  })
+  if (authentication.denied !== undefined) return refuse(req, res, authentication.denied.denial)
+
+  let body = parsed
+  if (body === undefined) {
+    const read = await readBody(req, guard.maxBodyBytes)
+    if (!read.ok) return refuse(req, res, guard.refuse(authentication, read.code).denial)
+    body = valueOf(read.bytes)
+  }
+  const decision = guard.authorize(authentication, body)
+  if (!decision.allowed) return refuse(req, res, decision.denial)
+  // What nobody could decide on (bytes that are no JSON, on an operation without a body) is not handed on.
+  req.body = Buffer.isBuffer(body) ? undefined : body
+  rememberDecision(req, guard, decision)
+  return true
+}
+
+/** The JSON value, or the bytes themselves where they are none: the guard says what is wrong with them. */
+function valueOf(bytes: Buffer | undefined): unknown {
+  if (bytes === undefined) return undefined
+  try {
+    return parseStrictJson(bytes)
+  } catch {
+    return bytes
+  }
+}
+
+function refuse(req: Request, res: Response, denial: Parameters<typeof writeDenial>[2]): false {
+  writeDenial(req, res, denial)
+  return false
+}
+
+/** The guard's decision on a request that passed `expressGuard(guard)`; `undefined` if it did not pass that guard. */
+export function decisionFor(guard: Guard, req: Request): AllowedDecision | undefined {
+  return decisionOf(guard, req)
+}
+
+/**
+ * Serves the guard's OAuth 2.0 Protected Resource Metadata (RFC 9728 §3) at its well-known path and passes everything
+ * else on. Mount it at the root of the application: `app.use(resourceMetadataHandler(guard))`. Without `publicUrl` in
+ * the policy, or without a scheme that takes OAuth tokens, there is no document and every request passes on.
+ */
+export function resourceMetadataHandler(guard: Guard): RequestHandler {
+  return (req, res, next) => {
+    const metadata = guard.resourceMetadata
+    if (metadata === undefined || req.path !== metadata.path || (req.method !== 'GET' && req.method !== 'HEAD')) return next()
+    res.setHeader('content-type', 'application/json')
+    res.setHeader('cache-control', 'public, max-age=3600')
+    res.setHeader('access-control-allow-origin', '*')
+    res.end(metadata.body)
+  }
+}

@@ -1,0 +1,71 @@
+/** What every adapter on `node:http` needs of a request: its peer and its body. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
+import type { Denial, Peer } from '../types.ts'
+
+const peers = new WeakMap<Socket, Peer>()
+
+/** The connection's peer: the socket's own address and certificate, never a header. Read once for each connection. */
+export function peerOf(socket: Socket): Peer {
+  const known = peers.get(socket)
+  if (known !== undefined) return known
+  const address = socket.remoteAddress
+  const leaf = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
+  const peer: Peer = Object.freeze({
+    ...(address === undefined ? {} : { address }),
+    ...(leaf === undefined ? {} : { certificate: { raw: leaf.raw, authorized: (socket as TLSSocket).authorized } }),
+  })
+  // An address that is gone already must not be remembered as the peer of nobody.
+  if (address !== undefined) peers.set(socket, peer)
+  return peer
+}
+
+export type BodyResult =
+  | { readonly ok: true; readonly bytes: Buffer | undefined }
+  | { readonly ok: false; readonly code: 'ERR_REQUEST_TOO_LARGE' | 'ERR_REQUEST_MALFORMED' }
+
+/** Whether the request announces a body (RFC 9112 §6.3). */
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
+/** Reads the whole body, up to `maxBytes`. A content coding is refused: what was decided on must be what was sent. */
+export async function readBody(request: IncomingMessage, maxBytes: number): Promise<BodyResult> {
+  if (!hasBody(request)) return { ok: true, bytes: undefined }
+  if ((request.headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity') {
+    return { ok: false, code: 'ERR_REQUEST_MALFORMED' }
+  }
+  if (Number(request.headers['content-length'] ?? 0) > maxBytes) return { ok: false, code: 'ERR_REQUEST_TOO_LARGE' }
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    const settle = (result: BodyResult) => {
+      request.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
+      resolve(result)
+    }
+    const onData = (chunk: Buffer) => {
+      size += chunk.length
+      if (size > maxBytes) {
+        request.pause()
+        settle({ ok: false, code: 'ERR_REQUEST_TOO_LARGE' })
+      } else chunks.push(chunk)
+    }
+    const onEnd = () => settle({ ok: true, bytes: Buffer.concat(chunks, size) })
+    const onBroken = () => settle({ ok: false, code: 'ERR_REQUEST_MALFORMED' })
+    request.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
+  })
+}
+
+/** An unread body this small is drained, so that the connection can be used again; a larger one ends the connection. */
+const DRAIN_BYTES = 64 * 1024
+
+/** Writes a denial as the guard made it. */
+export function writeDenial(request: IncomingMessage, response: ServerResponse, denial: Denial): void {
+  const length = Number(request.headers['content-length'] ?? 0)
+  const unread = hasBody(request) && !request.complete && !(length <= DRAIN_BYTES && request.headers['transfer-encoding'] === undefined)
+  response.statusCode = denial.status
+  for (const [name, value] of Object.entries(denial.headers)) response.setHeader(name, value)
+  if (unread) response.setHeader('connection', 'close')
+  response.end(denial.body)
+}
