@@ -29,6 +29,14 @@ const CODES = {
   ERR_REQUEST_MALFORMED: 'The request cannot be read in one way only',
   ERR_REQUEST_TOO_LARGE: 'The request body is larger than the limit',
   ERR_BODY_NOT_JSON: 'The request body is not JSON',
+  ERR_CARD_VERSION: 'The card is neither a v1.0 nor a v0.3 card',
+  ERR_CARD_VERSION_MIXED: 'The card has a security member of another protocol version',
+  ERR_CARD_MEMBER: 'A member of the card is missing or of the wrong type',
+  ERR_CARD_SCHEME: 'A security scheme of the card cannot be read',
+  ERR_CARD_SCHEME_UNKNOWN: 'A security scheme of the card is of an unknown kind',
+  ERR_CARD_REQUIREMENT: 'A security requirement of the card cannot be read',
+  ERR_CARD_REQUIREMENT_UNDECLARED: 'A security requirement names a scheme that the card does not declare',
+  ERR_CARD_SKILL_DUPLICATE: 'Two skills of the card have the same id',
 
   // -- policy: the policy file and what it refers to
   ERR_POLICY_INVALID: 'The policy has mistakes',

@@ -1,0 +1,96 @@
+/** Access rules: names checked against card and policy, lists turned into sets. */
+import type { OperationName } from '../types.ts'
+import type { LoadedCard, Sections } from './compare-card.ts'
+import type { AccessRule, PrincipalMatch } from './compiled.ts'
+import { pointerStep } from './positions.ts'
+import type { Report } from './report.ts'
+import type { AccessMatch } from './schema.ts'
+import { quote } from './source.ts'
+import { didYouMean } from './suggest.ts'
+
+export interface KnownNames {
+  readonly skills: ReadonlySet<string>
+  readonly schemes: ReadonlySet<string>
+  readonly issuers: ReadonlySet<string>
+}
+
+/** Compiles the rules. A rule with a name that nothing bears is reported: a misspelt deny would deny nobody. */
+export function compileAccess(
+  access: NonNullable<Sections['access']>,
+  known: KnownNames,
+  report: Report,
+): AccessRule[] {
+  return access.map((rule, index) => {
+    const effect = rule.deny === undefined ? 'allow' : 'deny'
+    const match = (rule.allow ?? rule.deny)!
+    checkNames(match, `/access${pointerStep(index)}/${effect}`, known, report)
+    const operations = restriction(match.operations)
+    const skills = restriction(match.skills)
+    const principals = compilePrincipals(match.principals)
+    return {
+      effect,
+      index,
+      ...(operations === undefined ? {} : { operations: new Set(operations as OperationName[]) }),
+      ...(skills === undefined ? {} : { skills: new Set(skills) }),
+      ...(principals === undefined ? {} : { principals }),
+    }
+  })
+}
+
+/** Ids of every skill a rule may name: those of the public and of the extended card. */
+export function skillIds(...cards: (LoadedCard | undefined)[]): Set<string> {
+  return new Set(cards.flatMap((card) => [...(card?.model.skills.keys() ?? [])]))
+}
+
+function checkNames(match: AccessMatch, at: string, known: KnownNames, report: Report): void {
+  match.skills?.forEach((skill, i) => {
+    if (skill === '*' || known.skills.has(skill)) return
+    const hint = didYouMean(skill, known.skills)
+    report.error(
+      'ERR_POLICY_SKILL_UNKNOWN',
+      `${at}/skills${pointerStep(i)}`,
+      `the card has no skill ${quote(skill)}${hint}`,
+    )
+  })
+  const { scheme, issuer } = match.principals ?? {}
+  for (const [value, place] of entriesOf(scheme, `${at}/principals/scheme`)) {
+    if (known.schemes.has(value)) continue
+    const hint = didYouMean(value, known.schemes)
+    report.error('ERR_POLICY_VALUE', place, `the card has no scheme ${quote(value)}${hint}`)
+  }
+  for (const [value, place] of entriesOf(issuer, `${at}/principals/issuer`)) {
+    if (!/^https?:/.test(value) || known.issuers.has(value)) continue
+    const near = [...known.issuers].find((other) => other.replace(/\/$/, '') === value.replace(/\/$/, ''))
+    const hint = near === undefined ? '' : `; did you mean ${quote(near)}? Issuers are compared byte by byte`
+    report.warning(
+      'ERR_POLICY_WEAK',
+      place,
+      `no scheme accepts tokens of this issuer, so the rule never applies${hint}`,
+    )
+  }
+}
+
+/** Value and place of each entry of a text or list. */
+function entriesOf(value: string | string[] | undefined, at: string): [string, string][] {
+  if (value === undefined) return []
+  return typeof value === 'string' ? [[value, at]] : value.map((entry, i) => [entry, at + pointerStep(i)])
+}
+
+function restriction(names: readonly string[] | undefined): readonly string[] | undefined {
+  return names === undefined || names.includes('*') ? undefined : names
+}
+
+function compilePrincipals(match: AccessMatch['principals']): PrincipalMatch | undefined {
+  if (match === undefined) return undefined
+  const list = (value: string | string[]): string[] => (typeof value === 'string' ? [value] : value)
+  return {
+    ...(match.id === undefined ? {} : { ids: list(match.id) }),
+    ...(match.issuer === undefined ? {} : { issuers: list(match.issuer) }),
+    ...(match.subject === undefined ? {} : { subjects: list(match.subject) }),
+    ...(match.clientId === undefined ? {} : { clientIds: list(match.clientId) }),
+    ...(match.tenant === undefined ? {} : { tenants: list(match.tenant) }),
+    ...(match.actor === undefined ? {} : { actors: list(match.actor) }),
+    ...(match.scheme === undefined ? {} : { schemes: list(match.scheme) }),
+    ...(match.scopes === undefined ? {} : { scopes: match.scopes }),
+  }
+}

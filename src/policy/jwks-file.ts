@@ -1,0 +1,59 @@
+/** A JWK Set in a file: public, asymmetric keys, checked when they are loaded. */
+import { type KeyRefusal, loadVerificationKey } from '../internal/verification-key.ts'
+import { isProduction, type LoadContext, openSource } from './files.ts'
+import { pointerStep } from './positions.ts'
+import type { Report } from './report.ts'
+
+export interface JwkSet {
+  readonly keys: readonly Readonly<Record<string, unknown>>[]
+}
+
+/** With these a key is lost or makes tokens forgeable; any other unusable key is just not used. */
+const FATAL: ReadonlySet<KeyRefusal> = new Set<KeyRefusal>(['not an object', 'private key material', 'symmetric key'])
+
+/** Loads the set that `reference` names. Reports it when no key in it can verify one of `algorithms`. */
+export async function loadKeySet(
+  reference: string,
+  pointer: string,
+  algorithms: readonly string[],
+  context: LoadContext,
+  report: Report,
+): Promise<JwkSet | undefined> {
+  const opened = await openSource(reference, pointer, context, report)
+  if (opened === undefined) return undefined
+  const { source, report: inFile } = opened
+  const set = source.value as { keys?: unknown; example?: unknown } | null
+  const keys = typeof set === 'object' && set !== null ? set.keys : undefined
+  if (!Array.isArray(keys)) {
+    inFile.error('ERR_POLICY_KEY_FILE', '', 'is not a JWK Set: {"keys": [ … ]} (RFC 7517 §5)')
+    return undefined
+  }
+
+  const kids = new Set<string>()
+  const usable = new Set<string>()
+  let fatal = false
+  const refuse = (at: string, message: string): void => {
+    inFile.error('ERR_POLICY_KEY_FILE', at, message)
+    fatal = true
+  }
+  keys.forEach((jwk: unknown, index) => {
+    const at = `/keys${pointerStep(index)}`
+    const loaded = loadVerificationKey(jwk)
+    const kid = loaded.ok ? loaded.key.kid : loaded.kid
+    if (loaded.ok) for (const algorithm of loaded.key.algorithms) usable.add(algorithm)
+    else if (FATAL.has(loaded.reason)) refuse(at, `the key cannot be here: ${loaded.reason}; a set holds public keys`)
+    else inFile.warning('ERR_POLICY_KEY_FILE', at, `the key is not used: ${loaded.reason}`)
+    if (kid !== undefined && kids.has(kid)) refuse(`${at}/kid`, 'the kid is used by two keys: give each its own')
+    if (kid !== undefined) kids.add(kid)
+    if (isProduction(context) && (kid?.startsWith('example-') || set?.example === true)) {
+      inFile.error('ERR_POLICY_EXAMPLE_KEY', at, 'this key is published with the package: use that of your issuer')
+    }
+  })
+  if (fatal) return undefined
+  if (!algorithms.some((algorithm) => usable.has(algorithm))) {
+    const message = `holds no key for ${algorithms.join(', ')}: no token could be verified`
+    inFile.error('ERR_POLICY_KEY_FILE', '/keys', message)
+    return undefined
+  }
+  return { keys: keys as JwkSet['keys'] }
+}

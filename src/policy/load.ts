@@ -1,0 +1,258 @@
+/** From a policy file to a `CompiledPolicy`: read, check, follow references, compare with the card, fill in defaults. */
+import { dirname, resolve } from 'node:path'
+import { z } from 'zod'
+import { parseCard } from '../protocol/card.ts'
+import type { Rate } from '../store/rate-limiter.ts'
+import type { Clock } from '../types.ts'
+import { compareWithCard, type LoadedCard, type Sections, strictSkills, weakenedSkills } from './compare-card.ts'
+import { compileAccess, skillIds } from './compile-access.ts'
+import { compileScheme } from './compile-scheme.ts'
+import type {
+  AccessRule,
+  CompiledPolicy,
+  EgressConfig,
+  LimitConfig,
+  SchemeConfig,
+  SkillSelection,
+} from './compiled.ts'
+import { type LoadContext, openSource } from './files.ts'
+import { deepFreeze } from './freeze.ts'
+import { PolicyError } from './policy-error.ts'
+import { pointerStep } from './positions.ts'
+import type { Problem } from './problem.ts'
+import { type Environment, readTextFile } from './references.ts'
+import { inOrder, type Report, reportOn } from './report.ts'
+import { policySchema } from './schema.ts'
+import { objectSource, quote, readSource, type Source, type SourceResult } from './source.ts'
+import { refuseUnsupported } from './unsupported.ts'
+import { accepted, validate } from './validate.ts'
+
+export interface LoadPolicyOptions {
+  /** Path of the policy file (YAML, or JSON where it ends in `.json`), or the parsed policy itself. */
+  readonly policy: string | object
+  /** Directory that relative paths start from. Default: that of the policy file, or the working directory. */
+  readonly baseDir?: string
+  /** Variables for `env:` references and `NODE_ENV`. Default `process.env`, read when this is called. */
+  readonly env?: Environment
+  /** Wall clock in milliseconds. Default `Date.now`. */
+  readonly clock?: Clock
+}
+
+/** What `lintPolicy` found. `policy` is there when no problem is an error. */
+export interface LintResult {
+  readonly problems: readonly Problem[]
+  readonly policy?: CompiledPolicy
+}
+
+/**
+ * Loads a policy and everything it names, and compares it with the card.
+ *
+ * Checks every key, type and range, every reference, key file and key set in a file, and that card and policy agree.
+ * Does **not** reach the network: that an issuer answers and that its keys can be fetched is the guard's `warm`.
+ *
+ * @returns the compiled policy, frozen; warnings are in `warnings`.
+ * @throws PolicyError (`ERR_POLICY_INVALID`) listing all mistakes; TypeError for options of the wrong type.
+ */
+export async function loadPolicy(options: LoadPolicyOptions): Promise<CompiledPolicy> {
+  const { policy, problems } = await lintPolicy(options)
+  if (policy === undefined) throw new PolicyError(problems)
+  return policy
+}
+
+/** As `loadPolicy`, but returns what it finds instead of throwing. */
+export async function lintPolicy(options: LoadPolicyOptions): Promise<LintResult> {
+  checkOptions(options)
+  const { policy: input, env = process.env, clock = Date.now } = options
+  const problems: Problem[] = []
+  const read = typeof input === 'string' ? await readPolicyFile(input, options.baseDir) : objectSource(input)
+  problems.push(...(read.ok ? read.warnings : read.problems))
+  if (!read.ok) return { problems: inOrder(problems) }
+
+  const baseDir =
+    typeof input === 'string' ? dirname(resolve(options.baseDir ?? '.', input)) : resolve(options.baseDir ?? '.')
+  const compiled = await compile(read.source, { baseDir, env, now: clock(), problems })
+  const ordered = inOrder(problems)
+  if (compiled === undefined || ordered.some(({ severity }) => severity === 'error')) return { problems: ordered }
+  return { problems: ordered, policy: deepFreeze({ ...compiled, warnings: ordered }) }
+}
+
+function checkOptions({ policy, baseDir, env, clock }: LoadPolicyOptions): void {
+  if (typeof policy !== 'string' && (typeof policy !== 'object' || policy === null || Array.isArray(policy))) {
+    throw new TypeError('"policy" must be a path or the policy as an object')
+  }
+  if (typeof policy === 'string' && (policy.trim() === '' || /[\n\0]/.test(policy))) {
+    throw new TypeError('"policy" must be a path; give a policy that is not in a file as an object')
+  }
+  if (baseDir !== undefined && (typeof baseDir !== 'string' || baseDir === '')) {
+    throw new TypeError('"baseDir" must be a directory')
+  }
+  if (env !== undefined && (typeof env !== 'object' || env === null)) throw new TypeError('"env" must be an object')
+  if (clock !== undefined && typeof clock !== 'function') throw new TypeError('"clock" must be a function')
+}
+
+async function readPolicyFile(path: string, baseDir = '.'): Promise<SourceResult> {
+  const text = await readTextFile(resolve(baseDir, path))
+  if (text.ok) return readSource(text.text, path)
+  const message = `the policy file ${text.why}`
+  return {
+    ok: false,
+    problems: [{ code: 'ERR_POLICY_UNREADABLE', file: path, pointer: '', message, severity: 'error' }],
+  }
+}
+
+/** The file without the settings of each scheme, which are judged by the kind that the card declares. */
+const outline = z.strictObject({ ...policySchema.shape, schemes: z.record(z.string(), z.unknown()).optional() })
+
+async function compile(source: Source, context: LoadContext): Promise<Omit<CompiledPolicy, 'warnings'> | undefined> {
+  const report = reportOn(source, context.problems)
+  const file = source.value
+  const valid = validate(outline, file, report)
+  if (typeof file !== 'object' || file === null || Array.isArray(file)) return undefined
+  const sections = (valid ?? validSections(file as Record<string, unknown>)) as Sections
+  const settings = new Map(Object.entries(sections.schemes ?? {}))
+
+  const card = await loadCard('card', sections, source, context, report)
+  const extended = await loadCard('extendedCard', sections, source, context, report)
+  await refuseUnsupported(sections, context, report)
+  if (card === undefined) {
+    for (const [name, value] of settings) checkSettings(name, value, source, context)
+    return undefined
+  }
+  const configured = new Set(Object.keys((file as { schemes?: object }).schemes ?? {}))
+  compareWithCard({ card, ...(extended === undefined ? {} : { extended }), sections, configured, policy: report })
+
+  const schemes = new Map<string, SchemeConfig>()
+  for (const [name, value] of settings) {
+    const owner = card.model.schemes.has(name) || extended === undefined ? card : extended
+    const own = reportOn(source, context.problems, `/schemes${pointerStep(name)}`)
+    const scheme = await compileScheme({ name, settings: value, card: owner, sections, context, report: own })
+    if (scheme !== undefined) schemes.set(name, scheme)
+  }
+  const known = {
+    skills: skillIds(card, extended),
+    schemes: new Set(card.model.schemes.keys()),
+    issuers: issuersOf(schemes),
+  }
+  const access = sections.access === undefined ? undefined : compileAccess(sections.access, known, report)
+  const skills = compileSkills(sections, card, access, report)
+  warnOfWeakness(sections, report)
+
+  const { audience } = sections
+  if (audience === undefined) return undefined
+  return {
+    card: card.model,
+    cardJson: card.json,
+    ...(extended === undefined ? {} : { extendedCardJson: extended.json }),
+    audience: typeof audience === 'string' ? [audience] : audience,
+    ...(sections.publicUrl === undefined ? {} : { publicUrl: sections.publicUrl.replace(/\/$/, '') }),
+    anonymous: sections.anonymous ?? false,
+    schemes,
+    skills,
+    access,
+    limits: compileLimits(sections.limits),
+    egress: (sections.egress ?? {}) as EgressConfig,
+    mode: sections.mode ?? 'enforce',
+    maxBodyBytes: sections.maxBodyBytes ?? 4 * 1024 * 1024,
+  }
+}
+
+/** The valid sections of a file with mistakes, so that what depends on them is still checked. */
+function validSections(file: Readonly<Record<string, unknown>>): Sections {
+  const sections: Record<string, unknown> = {}
+  for (const [key, schema] of Object.entries(outline.shape)) {
+    const value = Object.hasOwn(file, key) ? accepted(schema, file[key]) : undefined
+    if (value !== undefined) sections[key] = value
+  }
+  return sections
+}
+
+/** Without a card the kind of a scheme is unknown; whatever fits no kind is still wrong. */
+function checkSettings(name: string, value: unknown, source: Source, context: LoadContext): void {
+  const report = reportOn(source, context.problems, `/schemes${pointerStep(name)}`)
+  validate(policySchema.shape.schemes.unwrap().valueType, value, report)
+}
+
+async function loadCard(
+  key: 'card' | 'extendedCard',
+  sections: Sections,
+  source: Source,
+  context: LoadContext,
+  report: Report,
+): Promise<LoadedCard | undefined> {
+  const named = sections[key]
+  if (named === undefined) return undefined
+  const opened =
+    typeof named === 'string'
+      ? await openSource(named, `/${key}`, context, report)
+      : { source: { ...source, value: named }, report: reportOn(source, context.problems, `/${key}`) }
+  if (opened === undefined) return undefined
+  const json = opened.source.value
+  const { model, problems } = parseCard(json)
+  for (const { code, pointer, message, severity } of problems) opened.report[severity](code, pointer, message)
+  if (model === undefined) return undefined
+  return { model, json: json as Readonly<Record<string, unknown>>, report: opened.report }
+}
+
+function issuersOf(schemes: ReadonlyMap<string, SchemeConfig>): Set<string> {
+  return new Set(
+    [...schemes.values()].flatMap((scheme) => (scheme.type === 'jwt' ? scheme.issuers : [])).map((i) => i.issuer),
+  )
+}
+
+function compileSkills(
+  sections: Sections,
+  card: LoadedCard,
+  access: readonly AccessRule[] | undefined,
+  report: Report,
+): SkillSelection {
+  const { select = { metadata: 'skillId' }, combine = 'add', undeclared } = sections.skills ?? {}
+  const strict = new Set(strictSkills(card))
+  for (const rule of access ?? []) for (const skill of rule.skills ?? []) strict.add(skill)
+  if (undeclared === 'agent' && strict.size > 0) {
+    const message = `messages that name no skill are let in, and ${listed(strict)} ask for more than the agent: only authorizeSkill in your code protects them`
+    report.warning('ERR_POLICY_WEAK', '/skills/undeclared', message)
+  }
+  if (combine === 'override') {
+    for (const skill of weakenedSkills(card)) {
+      const message = `the skill ${quote(skill)} can be reached with less than the agent asks for`
+      report.warning('ERR_POLICY_WEAK', '/skills/combine', message)
+    }
+  }
+  return {
+    select: select as NonNullable<SkillSelection['select']>,
+    undeclared: undeclared ?? (strict.size > 0 ? 'deny' : 'agent'),
+    combine,
+  }
+}
+
+function warnOfWeakness({ mode, egress }: Sections, report: Report): void {
+  if (mode === 'report') {
+    report.warning('ERR_POLICY_WEAK', '/mode', 'mode: report lets through what it would deny')
+  }
+  if (egress?.requireHttps === false) {
+    report.warning(
+      'ERR_POLICY_WEAK',
+      '/egress/requireHttps',
+      'requests over plain http can be read and changed on the way',
+    )
+  }
+}
+
+function compileLimits(limits: Sections['limits']): LimitConfig {
+  return {
+    ...(limits?.perPrincipal === undefined ? {} : { perPrincipal: rateOf(limits.perPrincipal) }),
+    ...(limits?.failedAuthentication === undefined
+      ? {}
+      : { failedAuthentication: rateOf(limits.failedAuthentication) }),
+  }
+}
+
+function rateOf(text: string): Rate {
+  const [count, unit] = text.split('/')
+  return { count: Number(count), windowSeconds: unit === 'sec' ? 1 : unit === 'min' ? 60 : 3600 }
+}
+
+function listed(names: ReadonlySet<string>): string {
+  const shown = [...names].slice(0, 5).map(quote).join(', ')
+  return names.size > 5 ? `${shown} and others` : shown
+}
