@@ -26,7 +26,10 @@ export interface Refusal {
  * All schemes are asked, always, so that the result does not depend on which is listed first. The promise appears only
  * when a scheme had to wait.
  */
-export function authenticateAll(schemes: readonly Scheme[], source: CredentialSource): Credentials | Promise<Credentials> {
+export function authenticateAll(
+  schemes: readonly Scheme[],
+  source: CredentialSource,
+): Credentials | Promise<Credentials> {
   const results = schemes.map((scheme) => scheme.authenticate(source))
   return results.some((result) => result instanceof Promise)
     ? Promise.all(results).then((outcomes) => combine(schemes, outcomes))

@@ -25,7 +25,12 @@ export type Outcome =
   /** The transport itself is ambiguous or malformed (two `Authorization` lines): 400. */
   | { readonly kind: 'malformed'; readonly code: ErrorCode; readonly detail?: string }
   /** It cannot be decided now (keys cannot be fetched, store down): 503. */
-  | { readonly kind: 'unavailable'; readonly code: ErrorCode; readonly retryAfterSeconds: number; readonly detail?: string }
+  | {
+      readonly kind: 'unavailable'
+      readonly code: ErrorCode
+      readonly retryAfterSeconds: number
+      readonly detail?: string
+    }
 
 /** How a caller is told to authenticate: one challenge of `WWW-Authenticate`. */
 export interface Challenge {

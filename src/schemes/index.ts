@@ -1,0 +1,18 @@
+/** From a configured scheme to one that authenticates. */
+import { TrustError } from '../errors.ts'
+import type { SchemeConfig } from '../policy/compiled.ts'
+import { createApiKeyScheme } from './api-key.ts'
+import { createJwtScheme } from './jwt.ts'
+import type { Scheme, SchemeContext } from './scheme.ts'
+
+/** Throws `ERR_POLICY_UNSUPPORTED` for a scheme this version cannot check, so that no guard ever starts with one. */
+export function createScheme(config: SchemeConfig, context: SchemeContext): Scheme {
+  switch (config.type) {
+    case 'apiKey':
+      return createApiKeyScheme(config, context)
+    case 'jwt':
+      return createJwtScheme(config, context)
+    case 'unavailable':
+      throw new TrustError('ERR_POLICY_UNSUPPORTED', { details: { scheme: config.name, reason: config.why } })
+  }
+}

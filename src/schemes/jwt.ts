@@ -1,0 +1,212 @@
+/**
+ * JWT bearer tokens, for the `http` (bearer), `oauth2` and `openIdConnect` schemes of a card. What is checked, in which
+ * order, is in `docs/tokens.md`. Cheap checks come first, the network and the signature last.
+ */
+import { createJwksCache, type JwksCache, type KeyLookup } from '../internal/jwks-cache.ts'
+import { createSignatureCache, digestOf } from '../internal/signature-cache.ts'
+import {
+  isQuickToVerify,
+  signatureAlgorithms,
+  type VerificationKey,
+  verifySignature,
+  verifySignatureAsync,
+} from '../internal/verification-key.ts'
+import type { IssuerConfig, JwtSchemeConfig } from '../policy/compiled.ts'
+import { readBearer } from './bearer.ts'
+import { type ClaimRules, judgeClaims, type ReadClaims, readClaims } from './claims.ts'
+import { createJwksUriDiscovery } from './discovery.ts'
+import type { CredentialSource, Outcome, Scheme, SchemeContext } from './scheme.ts'
+import { type DecodedToken, decodeToken, refuse, type TokenRules } from './token.ts'
+
+/** Signatures being checked on the thread pool at once; past it callers are told to come back. */
+const MAX_IN_FLIGHT = 1024
+
+/** What is kept with a token whose signature verified. Nothing in it depends on time. */
+interface VerifiedToken {
+  readonly alg: string
+  readonly kid: string | undefined
+  readonly claims: ReadClaims
+  /** Made once, so that the repeated path allocates nothing. */
+  readonly satisfied: Outcome
+}
+
+/**
+ * Validates form, header, algorithm, type, issuer (byte-exact), audience, times, claim types, signature and required
+ * scopes of a token in `Authorization: Bearer`. It does not validate revocation, and it does not check a key or
+ * certificate binding (`cnf`): a bound token is refused whatever `senderConstraint` says.
+ *
+ * A repeated token is answered synchronously; issuer, audience, times and key are judged again each time.
+ * Throws `TypeError` for a configuration that would weaken a check, and `ERR_JWKS_INVALID` for a key file without a key.
+ */
+export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext): Scheme {
+  assertConfig(config)
+  const { clock } = context
+  const tokenRules: TokenRules = { algorithms: new Set(config.algorithms), typ: config.typ }
+  const claimRules: ClaimRules = {
+    audience: new Set(config.audience),
+    clockToleranceSeconds: config.clockToleranceSeconds,
+    maxTokenAgeSeconds: config.maxTokenAgeSeconds,
+  }
+  const issuers = new Map(config.issuers.map((issuer) => [issuer.issuer, keysOf(issuer, context)]))
+  const cache = createSignatureCache<VerifiedToken>()
+  const inFlight = new Map<string, Promise<boolean>>()
+
+  function authenticate(source: CredentialSource): Outcome | Promise<Outcome> {
+    const bearer = readBearer(source.headers, config.maxTokenBytes)
+    if (bearer.kind !== 'token') return bearer
+    const digest = digestOf(bearer.token)
+    const cached = cache.get(digest)
+    if (cached === undefined) return examine(bearer.token, digest)
+
+    const { alg, kid, claims, satisfied } = cached.value
+    const judged = judge(claims)
+    if ('kind' in judged) return judged
+    const lookup = judged.keys.find(kid, alg)
+    // The very key that verified it is still the issuer's. Anything else starts over.
+    if (!(lookup instanceof Promise) && lookup.kind === 'found' && lookup.key === cached.key) {
+      return lacksScope(claims) ?? satisfied
+    }
+    return examine(bearer.token, digest)
+  }
+
+  function examine(token: string, digest: string): Outcome | Promise<Outcome> {
+    const decoded = decodeToken(token, tokenRules)
+    if ('kind' in decoded) return decoded
+    const claims = readClaims(config, decoded.claims)
+    if ('kind' in claims) return claims
+    const judged = judge(claims)
+    if ('kind' in judged) return judged
+    const lookup = judged.keys.find(decoded.kid, decoded.alg)
+    return lookup instanceof Promise
+      ? lookup.then((found) => verify(token, digest, decoded, claims, found))
+      : verify(token, digest, decoded, claims, lookup)
+  }
+
+  /** Everything about the claims that can be judged without a key. */
+  function judge(claims: ReadClaims): Outcome | { readonly keys: JwksCache } {
+    const keys = issuers.get(claims.issuer)
+    if (keys === undefined) return refuse('ERR_TOKEN_ISSUER')
+    return judgeClaims(claims, claimRules, clock() / 1000) ?? { keys }
+  }
+
+  function verify(
+    token: string,
+    digest: string,
+    decoded: DecodedToken,
+    claims: ReadClaims,
+    lookup: KeyLookup,
+  ): Outcome | Promise<Outcome> {
+    if (lookup.kind === 'unavailable') return lookup
+    if (lookup.kind === 'unknown') return refuse('ERR_TOKEN_KEY_UNKNOWN', lookup.detail)
+    const { key } = lookup
+    if (cache.isBad(digest, key)) return refuse('ERR_TOKEN_SIGNATURE')
+    const settle = (valid: boolean): Outcome => {
+      if (!valid) {
+        cache.setBad(digest, key)
+        return refuse('ERR_TOKEN_SIGNATURE')
+      }
+      const satisfied: Outcome = Object.freeze({ kind: 'satisfied', part: claims.part })
+      cache.set(digest, token.length, key, { alg: decoded.alg, kid: decoded.kid, claims, satisfied })
+      return lacksScope(claims) ?? satisfied
+    }
+    const { alg, signingInput, signature } = decoded
+    if (isQuickToVerify(alg)) return settle(verifySignature(key, alg, signingInput, signature))
+    const pending = verifyShared(digest, decoded, key)
+    return pending === undefined
+      ? { kind: 'unavailable', code: 'ERR_OVERLOADED', retryAfterSeconds: 1 }
+      : pending.then(settle)
+  }
+
+  /** One check for all who present the same token at the same time. */
+  function verifyShared(digest: string, decoded: DecodedToken, key: VerificationKey): Promise<boolean> | undefined {
+    const name = `${digest}.${key.identity}`
+    const shared = inFlight.get(name)
+    if (shared !== undefined) return shared
+    if (inFlight.size >= MAX_IN_FLIGHT) return undefined
+    const started = verifySignatureAsync(key, decoded.alg, decoded.signingInput, decoded.signature).finally(() =>
+      inFlight.delete(name),
+    )
+    inFlight.set(name, started)
+    return started
+  }
+
+  /** Scopes last: only a caller who is known to be one may learn that it lacks something. */
+  function lacksScope({ part }: ReadClaims): Outcome | undefined {
+    for (const scope of config.requiredScopes) {
+      if (!part.scopes.has(scope)) return refuse('ERR_SCOPE_INSUFFICIENT', scope)
+    }
+    return undefined
+  }
+
+  return {
+    name: config.name,
+    kind: config.kind,
+    location: 'header:authorization',
+    challenge: { scheme: 'Bearer', params: [] },
+    authenticate,
+    async warm() {
+      await Promise.all([...issuers.values()].map((keys) => keys.warm()))
+    },
+    health() {
+      const ailing: string[] = []
+      let ok = true
+      for (const [issuer, keys] of issuers) {
+        const state = keys.health()
+        ok &&= state.ok
+        if (state.detail !== undefined) ailing.push(`${issuer}: ${state.detail}`)
+      }
+      return ailing.length === 0 ? { ok } : { ok, detail: ailing.join('; ') }
+    },
+  }
+}
+
+function keysOf({ issuer, keys }: IssuerConfig, context: SchemeContext): JwksCache {
+  switch (keys.from) {
+    case 'file':
+      return createJwksCache({ source: { jwks: keys.jwks }, ...context })
+    case 'url':
+      return createJwksCache({ source: { url: keys.url }, ...context })
+    case 'discovery':
+      return createJwksCache({
+        source: { url: createJwksUriDiscovery({ issuer, url: keys.url }, context) },
+        ...context,
+      })
+  }
+}
+
+/** The policy loader has checked all this with file and line; a mistake here must still not turn into a weaker check. */
+function assertConfig(config: JwtSchemeConfig): void {
+  const assert = (holds: boolean, option: string, what: string): void => {
+    if (!holds) throw new TypeError(`'${option}' of scheme '${config.name}' ${what}`)
+  }
+  const filled = (list: readonly string[]): boolean =>
+    list.every((entry) => typeof entry === 'string' && entry.trim() !== '')
+  const within = (value: number, low: number, high: number): boolean =>
+    typeof value === 'number' && value >= low && value <= high
+
+  const { algorithms, audience, issuers, senderConstraint } = config
+  assert(algorithms.length > 0, 'algorithms', 'is empty')
+  assert(
+    algorithms.every((alg) => signatureAlgorithms.includes(alg)),
+    'algorithms',
+    `may hold only ${signatureAlgorithms.join(', ')}`,
+  )
+  assert(audience.length > 0 && filled(audience), 'audience', 'must be a list of non-empty texts')
+  assert(issuers.length > 0 && filled(issuers.map((entry) => entry.issuer)), 'issuers', 'must each have an issuer')
+  assert(new Set(issuers.map((entry) => entry.issuer)).size === issuers.length, 'issuers', 'names an issuer twice')
+  assert(config.typ === 'at+jwt' || config.typ === 'any', 'typ', "must be 'at+jwt' or 'any'")
+  assert(within(config.clockToleranceSeconds, 0, 300), 'clockToleranceSeconds', 'must be 0 to 300')
+  assert(within(config.maxTokenBytes, 1, 65_536), 'maxTokenBytes', 'must be 1 to 65536')
+  assert(
+    config.maxTokenAgeSeconds === undefined || within(config.maxTokenAgeSeconds, 1, Number.MAX_SAFE_INTEGER),
+    'maxTokenAgeSeconds',
+    'must be positive',
+  )
+  assert(filled(config.scopeClaims), 'scopeClaims', 'must be a list of claim names')
+  assert(filled(config.requiredScopes), 'requiredScopes', 'must be a list of scopes')
+  assert(
+    senderConstraint === 'off' || senderConstraint === 'optional',
+    'senderConstraint',
+    "may only be 'off' or 'optional': this version cannot check a binding",
+  )
+}
