@@ -4,8 +4,14 @@
  */
 import { performance } from 'node:perf_hooks'
 import { recordDecision } from './audit/decision-log.ts'
-import type { ErrorCode } from './errors.ts'
-import { type Asked, causeOfRefusal, causeOfUnknown, causeOfVerdict, type DenialCause, denialOf } from './guard/denial.ts'
+import {
+  type Asked,
+  causeOfRefusal,
+  causeOfUnknown,
+  causeOfVerdict,
+  type DenialCause,
+  denialOf,
+} from './guard/denial.ts'
 import { decisionEvent } from './guard/event.ts'
 import { type Explanation, explanationOf } from './guard/explain.ts'
 import { type Loaded, type LoadOptions, load } from './guard/load.ts'
@@ -18,7 +24,16 @@ import { formatProblem } from './policy/problem.ts'
 import { type HeadIdentity, identifyHead, identifyOperation } from './protocol/identify.ts'
 import { authenticateAll, type Credentials } from './schemes/authenticate.ts'
 import type { CredentialSource } from './schemes/scheme.ts'
-import type { Clock, Decision, DecisionEvent, DeniedDecision, GuardRequest, JsonRpcId, Principal, RequestHead } from './types.ts'
+import type {
+  Clock,
+  Decision,
+  DecisionEvent,
+  DeniedDecision,
+  GuardRequest,
+  JsonRpcId,
+  Principal,
+  RequestHead,
+} from './types.ts'
 
 export interface GuardOptions extends LoadOptions {
   /** Path of the policy file, or the parsed policy. */
@@ -116,7 +131,10 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const durationMs = performance.now() - startedMs
     const { operation } = decision
     const { mode } = loaded.policy
-    recordDecision(options, decisionEvent({ decision, operation, principal, credentials, head, mode, durationMs, nowMs: clock() }))
+    recordDecision(
+      options,
+      decisionEvent({ decision, operation, principal, credentials, head, mode, durationMs, nowMs: clock() }),
+    )
   }
 
   function authenticate(request: GuardRequest): Authentication | Promise<Authentication> {
@@ -138,7 +156,8 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     }
     if (closed) return settle(NO_CREDENTIALS, { reason: 'UNAVAILABLE', code: 'ERR_GUARD_CLOSED', retryAfterSeconds: 1 })
     const wait = loaded.failedAuthentication?.waitSeconds(peerKey(request.peer?.address), clock()) ?? 0
-    if (wait > 0) return settle(NO_CREDENTIALS, { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait })
+    if (wait > 0)
+      return settle(NO_CREDENTIALS, { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait })
     const credentials = authenticateAll(loaded.schemes, credentialSource(request))
     return credentials instanceof Promise ? credentials.then((found) => settle(found)) : settle(credentials)
   }
@@ -149,7 +168,8 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const { loaded, head, identity, credentials, principal, reported } = pending
     if (identity.kind === 'unknown') return deny(pending, causeOfUnknown(identity.code))
     const identified = identifyOperation({ ...head, body }, loaded.mounts, loaded.policy.skills)
-    if (identified.kind === 'unknown') return deny(pending, reported ?? causeOfUnknown(identified.code), { requestId: identified.requestId })
+    if (identified.kind === 'unknown')
+      return deny(pending, reported ?? causeOfUnknown(identified.code), { requestId: identified.requestId })
 
     const { operation } = identified
     const { binding, version, requestId = null } = operation
@@ -200,7 +220,8 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       const credentials = await authenticateAll(schemes, credentialSource(request))
       const principal = principalOf(credentials.parts)
       const identified = identifyOperation(request, mounts, policy.skills)
-      if (identified.kind === 'unknown') return explanationOf(credentials, principal, identified, undefined, identified.code)
+      if (identified.kind === 'unknown')
+        return explanationOf(credentials, principal, identified, undefined, identified.code)
       const verdict = evaluate(policy, credentials.parts, identified.operation)
       const code = credentials.refusal?.code ?? causeOfVerdict(verdict, identified.operation, principal)?.code
       return explanationOf(credentials, principal, identified, verdict, code)
