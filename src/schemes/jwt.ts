@@ -72,6 +72,8 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
   function examine(token: string, digest: string): Outcome | Promise<Outcome> {
     const decoded = decodeToken(token, tokenRules)
     if ('kind' in decoded) return decoded
+    // First of all claims: what other issuers put into their tokens is not ours to judge.
+    if (!issuers.has(decoded.claims.iss as string)) return refuse('ERR_TOKEN_ISSUER')
     const claims = readClaims(config, decoded.claims)
     if ('kind' in claims) return claims
     const judged = judge(claims)
