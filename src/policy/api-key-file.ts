@@ -3,9 +3,9 @@
  * a key (the keys are random, which is why a plain digest is enough).
  */
 import { z } from 'zod'
+import { step } from '../protocol/card-reader.ts'
 import type { ApiKeyRecord } from './compiled.ts'
 import { isProduction, type LoadContext, openSource } from './files.ts'
-import { pointerStep } from './positions.ts'
 import type { Report } from './report.ts'
 import { quote } from './source.ts'
 import { validate } from './validate.ts'
@@ -38,7 +38,7 @@ const entrySchema = z.strictObject({
 
 const fileSchema = z.strictObject({
   example: z.boolean().optional().meta({ description: 'Marks keys that everybody has. Refused in production.' }),
-  keys: z.array(entrySchema).min(1, 'has no key, so nobody could call'),
+  keys: z.array(entrySchema).min(1, 'is empty, so nobody could call'),
 })
 
 /** Names under which people put the key itself. */
@@ -92,7 +92,7 @@ function reportConflicts(records: readonly ApiKeyRecord[], base: string, context
   const ids = new Map<string, number>()
   const digests = new Map<string, string>()
   records.forEach((record, index) => {
-    const at = base + pointerStep(index)
+    const at = base + step(index)
     const sameDigest = digests.get(record.sha256)
     if (ids.has(record.id)) {
       report.error('ERR_POLICY_KEY_FILE', `${at}/id`, `${quote(record.id)} is the id of two keys: ids are unique`)
@@ -128,8 +128,8 @@ function reportClearText(entries: unknown, base: string, report: Report): Readon
     if (typeof entry !== 'object' || entry === null) return
     for (const name of CLEAR_TEXT) {
       if (!Object.hasOwn(entry, name)) continue
-      const pointer = base + pointerStep(index) + pointerStep(name)
-      found.add(pointer)
+      const pointer = base + step(index) + step(name)
+      found.add(pointer).add(`${base}${step(index)}/sha256`)
       const message = `"${name}" holds a key in clear text: write sha256 (a2a-trust keys hash prints it), and replace the key`
       report.error('ERR_POLICY_KEY_FILE', pointer, message, 'key')
     }

@@ -3,8 +3,8 @@
  * is an error at start, because at run time it would be a hole or an unexplained refusal.
  */
 import type { CardModel, Requirement } from '../protocol/card-model.ts'
+import { step } from '../protocol/card-reader.ts'
 import { interfacePlace, requirementPlace, requirementsPlace, schemePlace } from './card-places.ts'
-import { pointerStep } from './positions.ts'
 import type { Report } from './report.ts'
 import type { PolicyFile } from './schema.ts'
 import { quote } from './source.ts'
@@ -23,8 +23,8 @@ export interface Comparison {
   readonly card: LoadedCard
   readonly extended?: LoadedCard
   readonly sections: Sections
-  /** Keys of `schemes`, whether or not their settings are valid. */
-  readonly configured: ReadonlySet<string>
+  /** Keys of `schemes`, whether or not their settings are valid; `undefined` when `schemes` cannot be read. */
+  readonly configured: ReadonlySet<string> | undefined
   readonly policy: Report
 }
 
@@ -33,7 +33,7 @@ export function compareWithCard(comparison: Comparison): void {
   const { card, extended, sections } = comparison
   compareSchemes(comparison)
   for (const loaded of extended === undefined ? [card] : [card, extended]) {
-    checkRequirements(loaded, comparison)
+    checkRequirements(loaded)
     checkInterfaces(loaded, sections.publicUrl)
   }
   checkAnonymous(comparison)
@@ -41,28 +41,29 @@ export function compareWithCard(comparison: Comparison): void {
 }
 
 function compareSchemes({ card, extended, configured, policy }: Comparison): void {
+  if (configured === undefined) return
   const declared = new Map([...(extended?.model.schemes ?? []), ...card.model.schemes])
-  for (const [name, scheme] of declared) {
-    if (configured.has(name)) continue
-    if (scheme.kind === 'unknown') {
-      const where = card.model.schemes.has(name) ? card : extended!
-      const message = `${quote(name)} is of a kind this version does not know (${quote(scheme.member)}): remove it from the card`
-      where.report.error('ERR_POLICY_UNSUPPORTED', schemePlace(name), message, 'key')
-      continue
-    }
-    const almost = nearest(
-      name,
-      [...configured].filter((other) => !declared.has(other)),
-    )
-    const hint = almost === undefined ? 'add its settings, or remove it from the card' : `is "${almost}" meant?`
-    const message = `the card declares the ${scheme.kind} scheme ${quote(name)} and it has no settings here: ${hint}`
-    policy.error('ERR_POLICY_SCHEME_UNCONFIGURED', '/schemes', message, 'key')
-  }
+  const missing = new Set([...declared.keys()].filter((name) => !configured.has(name)))
   for (const name of configured) {
     if (declared.has(name)) continue
-    const hint = didYouMean(name, declared.keys())
-    const message = `the card declares no scheme ${quote(name)}, so callers cannot know of it: add it to securitySchemes${hint}`
-    policy.error('ERR_POLICY_SCHEME_HIDDEN', `/schemes${pointerStep(name)}`, message, 'key')
+    // A misspelt name is one mistake, not one hidden and one missing scheme.
+    const meant = nearest(name, [...missing])
+    if (meant !== undefined) missing.delete(meant)
+    const hint =
+      meant === undefined ? ': callers cannot know of it; add it to securitySchemes' : `; did you mean "${meant}"?`
+    const message = `the card declares no scheme ${quote(name)}${hint}`
+    policy.error('ERR_POLICY_SCHEME_HIDDEN', `/schemes${step(name)}`, message, 'key')
+  }
+  for (const name of missing) {
+    const scheme = declared.get(name)!
+    if (scheme.kind !== 'unknown') {
+      const message = `the card declares the ${scheme.kind} scheme ${quote(name)}, which has no settings here: add them, or remove it from the card`
+      policy.error('ERR_POLICY_SCHEME_UNCONFIGURED', '/schemes', message, 'key')
+    } else if (scheme.member !== '') {
+      const { report } = card.model.schemes.has(name) ? card : extended!
+      const message = `${quote(name)} is of a kind this version does not know (${quote(scheme.member)}): remove it from the card`
+      report.error('ERR_POLICY_UNSUPPORTED', schemePlace(name), message, 'key')
+    }
   }
 }
 
@@ -76,21 +77,18 @@ function requirementLists({ model }: LoadedCard) {
   return [{ owner: 'the agent', list: model.requirements, place: requirementsPlace(model) }, ...skills]
 }
 
-function checkRequirements(loaded: LoadedCard, { sections }: Comparison): void {
+function checkRequirements(loaded: LoadedCard): void {
   const { model, report } = loaded
   for (const { owner, list, place } of requirementLists(loaded)) {
     list.forEach((requirement, index) => {
       for (const { name, scopes } of requirement.schemes) {
         const at = requirementPlace(model, place, index, name)
         const scheme = model.schemes.get(name)
-        if (scheme === undefined) {
-          const hint = didYouMean(name, model.schemes.keys())
-          const message = `${owner} requires the scheme ${quote(name)}, which securitySchemes does not have${hint}`
-          report.error('ERR_POLICY_REQUIREMENT_UNSATISFIABLE', at, message, 'key')
-        } else if (scheme.kind === 'unknown') {
+        // An undeclared name, and whatever could not be read, `parseCard` has reported.
+        if (scheme?.kind === 'unknown' && scheme.member !== '') {
           const message = `${owner} requires ${quote(name)}, a scheme of a kind that nobody here can check (${quote(scheme.member)})`
           report.error('ERR_POLICY_REQUIREMENT_UNSATISFIABLE', at, message, 'key')
-        } else if (scheme.kind === 'oauth2') {
+        } else if (scheme?.kind === 'oauth2') {
           for (const scope of scopes.filter((wanted) => scheme.scopes.length > 0 && !scheme.scopes.includes(wanted))) {
             const hint = didYouMean(scope, scheme.scopes)
             const message = `${owner} requires the scope ${quote(scope)}, which no flow of ${quote(name)} offers${hint}`
@@ -99,7 +97,6 @@ function checkRequirements(loaded: LoadedCard, { sections }: Comparison): void {
         }
       }
     })
-
   }
 }
 
@@ -178,9 +175,17 @@ function checkExtended({ card, extended, sections, policy }: Comparison): void {
     const message = 'the card announces an extended card and the policy names none (extendedCard): callers get an error'
     policy.warning('ERR_POLICY_EXTENDED_CARD', '', message)
   }
-  if (extended === undefined || extended.model.name === card.model.name) return
-  const message = `the extended card is of another agent: its name is not ${quote(card.model.name)}`
-  extended.report.error('ERR_POLICY_EXTENDED_CARD', '/name', message)
+  if (extended === undefined) return
+  if (extended.model.name !== card.model.name) {
+    const message = `the extended card is of another agent: its name is not ${quote(card.model.name)}`
+    extended.report.error('ERR_POLICY_EXTENDED_CARD', '/name', message)
+  }
+  for (const [name, scheme] of extended.model.schemes) {
+    const own = card.model.schemes.get(name)
+    if (own === undefined || JSON.stringify(own) === JSON.stringify(scheme)) continue
+    const message = `${quote(name)} is not the same scheme as in the public card`
+    extended.report.error('ERR_POLICY_EXTENDED_CARD', schemePlace(name), message, 'key')
+  }
 }
 
 /** Skills with a requirement the agent itself does not make. */

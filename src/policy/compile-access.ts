@@ -1,8 +1,9 @@
 /** Access rules: names checked against card and policy, lists turned into sets. */
+
+import { step } from '../protocol/card-reader.ts'
 import type { OperationName } from '../types.ts'
 import type { LoadedCard, Sections } from './compare-card.ts'
 import type { AccessRule, PrincipalMatch } from './compiled.ts'
-import { pointerStep } from './positions.ts'
 import type { Report } from './report.ts'
 import type { AccessMatch } from './schema.ts'
 import { quote } from './source.ts'
@@ -23,7 +24,7 @@ export function compileAccess(
   return access.map((rule, index) => {
     const effect = rule.deny === undefined ? 'allow' : 'deny'
     const match = (rule.allow ?? rule.deny)!
-    checkNames(match, `/access${pointerStep(index)}/${effect}`, known, report)
+    checkNames(match, `/access${step(index)}/${effect}`, known, report)
     const operations = restriction(match.operations)
     const skills = restriction(match.skills)
     const principals = compilePrincipals(match.principals)
@@ -46,11 +47,7 @@ function checkNames(match: AccessMatch, at: string, known: KnownNames, report: R
   match.skills?.forEach((skill, i) => {
     if (skill === '*' || known.skills.has(skill)) return
     const hint = didYouMean(skill, known.skills)
-    report.error(
-      'ERR_POLICY_SKILL_UNKNOWN',
-      `${at}/skills${pointerStep(i)}`,
-      `the card has no skill ${quote(skill)}${hint}`,
-    )
+    report.error('ERR_POLICY_SKILL_UNKNOWN', `${at}/skills${step(i)}`, `the card has no skill ${quote(skill)}${hint}`)
   })
   const { scheme, issuer } = match.principals ?? {}
   for (const [value, place] of entriesOf(scheme, `${at}/principals/scheme`)) {
@@ -73,7 +70,7 @@ function checkNames(match: AccessMatch, at: string, known: KnownNames, report: R
 /** Value and place of each entry of a text or list. */
 function entriesOf(value: string | string[] | undefined, at: string): [string, string][] {
   if (value === undefined) return []
-  return typeof value === 'string' ? [[value, at]] : value.map((entry, i) => [entry, at + pointerStep(i)])
+  return typeof value === 'string' ? [[value, at]] : value.map((entry, i) => [entry, at + step(i)])
 }
 
 function restriction(names: readonly string[] | undefined): readonly string[] | undefined {

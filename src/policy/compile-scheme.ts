@@ -1,12 +1,12 @@
 /** One scheme: its settings, judged by the kind the card declares, with every default filled in. */
 import type { CardScheme } from '../protocol/card-model.ts'
+import { step } from '../protocol/card-reader.ts'
 import { loadApiKeys } from './api-key-file.ts'
 import { schemePlace } from './card-places.ts'
 import type { LoadedCard, Sections } from './compare-card.ts'
 import type { IssuerConfig, JwtSchemeConfig, SchemeConfig } from './compiled.ts'
 import type { LoadContext } from './files.ts'
 import { loadKeySet } from './jwks-file.ts'
-import { pointerStep } from './positions.ts'
 import type { Report } from './report.ts'
 import {
   apiKeySchemeSchema,
@@ -124,10 +124,11 @@ async function compileIssuers(input: SchemeInput, declared: JwtCardScheme, setti
   const entries = issuerEntries(settings, input.report)
   if (entries === undefined) return undefined
   const known = new Set<string>()
+  let transported = true
   for (const { issuer, at } of entries) {
-    if (known.has(issuer)) input.report.error('ERR_POLICY_VALUE', at, 'is an issuer that is here twice')
+    if (known.has(issuer)) input.report.error('ERR_POLICY_VALUE', at, `the issuer ${quote(issuer)} is here twice`)
     known.add(issuer)
-    checkTransport(issuer, at, 'the issuer', input)
+    transported = checkTransport(issuer, at, 'the issuer', input) && transported
   }
   const cardUrl =
     declared.kind === 'openIdConnect' ? declared.url : declared.kind === 'oauth2' ? declared.metadataUrl : undefined
@@ -135,7 +136,7 @@ async function compileIssuers(input: SchemeInput, declared: JwtCardScheme, setti
     cardUrl === undefined
       ? undefined
       : entries.find(({ issuer }) => discoveryUrls(issuer, declared.kind).includes(cardUrl))
-  if (cardUrl !== undefined && own === undefined) reportForeignUrl(input, declared, cardUrl, entries)
+  if (cardUrl !== undefined && own === undefined && transported) reportForeignUrl(input, declared, cardUrl, entries)
 
   const issuers: IssuerConfig[] = []
   for (const entry of entries) {
@@ -167,7 +168,7 @@ function issuerEntries(settings: JwtSchemeSettings, report: Report): readonly Is
     return undefined
   }
   return issuers.map((entry, index) => {
-    const at = `/issuers${pointerStep(index)}`
+    const at = `/issuers${step(index)}`
     return typeof entry === 'string'
       ? { issuer: entry, at, keysAt: at }
       : { issuer: entry.issuer, jwks: entry.jwks, at: `${at}/issuer`, keysAt: `${at}/jwks` }
@@ -221,15 +222,13 @@ function reportForeignUrl(
 }
 
 /** Plain http only to this machine, or where the policy says that it is allowed. */
-function checkTransport(url: string, at: string, what: string, { report, sections }: SchemeInput): void {
-  if (url.startsWith('https:') || sections.egress?.requireHttps === false) return
+function checkTransport(url: string, at: string, what: string, { report, sections }: SchemeInput): boolean {
+  if (url.startsWith('https:') || sections.egress?.requireHttps === false) return true
   const { hostname } = new URL(url)
-  if (hostname === 'localhost' || hostname === '127.0.0.1' || hostname === '[::1]') return
-  report.error(
-    'ERR_POLICY_VALUE',
-    at,
-    `${what} must be an https:// URL: keys fetched over http can be replaced on the way`,
-  )
+  if (hostname === 'localhost' || hostname === '127.0.0.1' || hostname === '[::1]') return true
+  const message = `${what} must be an https:// URL: keys that travel over http can be replaced on the way`
+  report.error('ERR_POLICY_VALUE', at, message)
+  return false
 }
 
 function settingsKind(scheme: CardScheme): keyof typeof SCHEMAS | undefined {

@@ -1,7 +1,7 @@
 /** A JWK Set in a file: public, asymmetric keys, checked when they are loaded. */
 import { type KeyRefusal, loadVerificationKey } from '../internal/verification-key.ts'
+import { step } from '../protocol/card-reader.ts'
 import { isProduction, type LoadContext, openSource } from './files.ts'
-import { pointerStep } from './positions.ts'
 import type { Report } from './report.ts'
 
 export interface JwkSet {
@@ -37,7 +37,7 @@ export async function loadKeySet(
     fatal = true
   }
   keys.forEach((jwk: unknown, index) => {
-    const at = `/keys${pointerStep(index)}`
+    const at = `/keys${step(index)}`
     const loaded = loadVerificationKey(jwk)
     const kid = loaded.ok ? loaded.key.kid : loaded.kid
     if (loaded.ok) for (const algorithm of loaded.key.algorithms) usable.add(algorithm)

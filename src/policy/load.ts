@@ -2,23 +2,17 @@
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
 import { parseCard } from '../protocol/card.ts'
+import { step } from '../protocol/card-reader.ts'
+import { isObject } from '../protocol/json-object.ts'
 import type { Rate } from '../store/rate-limiter.ts'
 import type { Clock } from '../types.ts'
 import { compareWithCard, type LoadedCard, type Sections, strictSkills, weakenedSkills } from './compare-card.ts'
 import { compileAccess, skillIds } from './compile-access.ts'
 import { compileScheme } from './compile-scheme.ts'
-import type {
-  AccessRule,
-  CompiledPolicy,
-  EgressConfig,
-  LimitConfig,
-  SchemeConfig,
-  SkillSelection,
-} from './compiled.ts'
+import type { AccessRule, CompiledPolicy, EgressConfig, LimitConfig, SchemeConfig, SkillSelection } from './compiled.ts'
 import { type LoadContext, openSource } from './files.ts'
 import { deepFreeze } from './freeze.ts'
 import { PolicyError } from './policy-error.ts'
-import { pointerStep } from './positions.ts'
 import type { Problem } from './problem.ts'
 import { type Environment, readTextFile } from './references.ts'
 import { inOrder, type Report, reportOn } from './report.ts'
@@ -66,18 +60,19 @@ export async function lintPolicy(options: LoadPolicyOptions): Promise<LintResult
   const problems: Problem[] = []
   const read = typeof input === 'string' ? await readPolicyFile(input, options.baseDir) : objectSource(input)
   problems.push(...(read.ok ? read.warnings : read.problems))
-  if (!read.ok) return { problems: inOrder(problems) }
+  const name = typeof input === 'string' ? input : 'policy'
+  if (!read.ok) return { problems: inOrder(problems, name) }
 
   const baseDir =
     typeof input === 'string' ? dirname(resolve(options.baseDir ?? '.', input)) : resolve(options.baseDir ?? '.')
   const compiled = await compile(read.source, { baseDir, env, now: clock(), problems })
-  const ordered = inOrder(problems)
+  const ordered = inOrder(problems, name)
   if (compiled === undefined || ordered.some(({ severity }) => severity === 'error')) return { problems: ordered }
   return { problems: ordered, policy: deepFreeze({ ...compiled, warnings: ordered }) }
 }
 
 function checkOptions({ policy, baseDir, env, clock }: LoadPolicyOptions): void {
-  if (typeof policy !== 'string' && (typeof policy !== 'object' || policy === null || Array.isArray(policy))) {
+  if (typeof policy !== 'string' && !isObject(policy)) {
     throw new TypeError('"policy" must be a path or the policy as an object')
   }
   if (typeof policy === 'string' && (policy.trim() === '' || /[\n\0]/.test(policy))) {
@@ -86,7 +81,7 @@ function checkOptions({ policy, baseDir, env, clock }: LoadPolicyOptions): void 
   if (baseDir !== undefined && (typeof baseDir !== 'string' || baseDir === '')) {
     throw new TypeError('"baseDir" must be a directory')
   }
-  if (env !== undefined && (typeof env !== 'object' || env === null)) throw new TypeError('"env" must be an object')
+  if (env !== undefined && !isObject(env)) throw new TypeError('"env" must be an object')
   if (clock !== undefined && typeof clock !== 'function') throw new TypeError('"clock" must be a function')
 }
 
@@ -107,24 +102,24 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
   const report = reportOn(source, context.problems)
   const file = source.value
   const valid = validate(outline, file, report)
-  if (typeof file !== 'object' || file === null || Array.isArray(file)) return undefined
-  const sections = (valid ?? validSections(file as Record<string, unknown>)) as Sections
+  if (!isObject(file)) return undefined
+  const sections = (valid ?? validSections(file)) as Sections
   const settings = new Map(Object.entries(sections.schemes ?? {}))
 
   const card = await loadCard('card', sections, source, context, report)
   const extended = await loadCard('extendedCard', sections, source, context, report)
-  await refuseUnsupported(sections, context, report)
+  await refuseUnsupported(file, context, report)
   if (card === undefined) {
     for (const [name, value] of settings) checkSettings(name, value, source, context)
     return undefined
   }
-  const configured = new Set(Object.keys((file as { schemes?: object }).schemes ?? {}))
+  const configured = configuredNames(file.schemes)
   compareWithCard({ card, ...(extended === undefined ? {} : { extended }), sections, configured, policy: report })
 
   const schemes = new Map<string, SchemeConfig>()
   for (const [name, value] of settings) {
     const owner = card.model.schemes.has(name) || extended === undefined ? card : extended
-    const own = reportOn(source, context.problems, `/schemes${pointerStep(name)}`)
+    const own = reportOn(source, context.problems, `/schemes${step(name)}`)
     const scheme = await compileScheme({ name, settings: value, card: owner, sections, context, report: own })
     if (scheme !== undefined) schemes.set(name, scheme)
   }
@@ -166,9 +161,14 @@ function validSections(file: Readonly<Record<string, unknown>>): Sections {
   return sections
 }
 
+function configuredNames(schemes: unknown): ReadonlySet<string> | undefined {
+  if (schemes === undefined) return new Set()
+  return isObject(schemes) ? new Set(Object.keys(schemes)) : undefined
+}
+
 /** Without a card the kind of a scheme is unknown; whatever fits no kind is still wrong. */
 function checkSettings(name: string, value: unknown, source: Source, context: LoadContext): void {
-  const report = reportOn(source, context.problems, `/schemes${pointerStep(name)}`)
+  const report = reportOn(source, context.problems, `/schemes${step(name)}`)
   validate(policySchema.shape.schemes.unwrap().valueType, value, report)
 }
 
@@ -188,8 +188,7 @@ async function loadCard(
   if (opened === undefined) return undefined
   const json = opened.source.value
   const { model, problems } = parseCard(json)
-  for (const { code, pointer, message, severity } of problems) opened.report[severity](code, pointer, message)
-  if (model === undefined) return undefined
+  for (const { code, pointer, message, severity } of problems) opened.report[severity](code, pointer, message, 'key')
   return { model, json: json as Readonly<Record<string, unknown>>, report: opened.report }
 }
 
@@ -209,7 +208,7 @@ function compileSkills(
   const strict = new Set(strictSkills(card))
   for (const rule of access ?? []) for (const skill of rule.skills ?? []) strict.add(skill)
   if (undeclared === 'agent' && strict.size > 0) {
-    const message = `messages that name no skill are let in, and ${listed(strict)} ask for more than the agent: only authorizeSkill in your code protects them`
+    const message = `only authorizeSkill in your code protects the skills that ask for more than the agent (${listed(strict)})`
     report.warning('ERR_POLICY_WEAK', '/skills/undeclared', message)
   }
   if (combine === 'override') {

@@ -1,4 +1,5 @@
 /** Where things stand in a text: lines, columns, JSON Pointers. */
+import { step } from '../protocol/card-reader.ts'
 
 export interface Position {
   /** 1-based. */
@@ -10,11 +11,6 @@ export interface Position {
 export interface Offsets {
   readonly key?: number
   readonly value: number
-}
-
-/** One step of a JSON Pointer (RFC 6901 §3). */
-export function pointerStep(name: string | number): string {
-  return `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
 
 /** Turns offsets into lines and columns. */
@@ -46,12 +42,12 @@ export function jsonOffsets(text: string): ReadonlyMap<string, Offsets> {
       for (let name = next(); name !== null && name[0] !== '}'; name = next()) {
         if (name[0] === ',') continue
         next() // the colon
-        value(next(), pointer + pointerStep(JSON.parse(name[0]) as string), name.index)
+        value(next(), pointer + step(JSON.parse(name[0]) as string), name.index)
       }
     } else if (first[0] === '[') {
       let index = 0
       for (let item = next(); item !== null && item[0] !== ']'; item = next()) {
-        if (item[0] !== ',') value(item, pointer + pointerStep(index++))
+        if (item[0] !== ',') value(item, pointer + step(index++))
       }
     }
   }

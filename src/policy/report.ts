@@ -20,9 +20,9 @@ export function reportOn(source: Source, problems: Problem[], prefix = ''): Repo
   return { error: add('error'), warning: add('warning') }
 }
 
-/** By file in order of first mention, then by place; the same problem is said once. */
-export function inOrder(problems: readonly Problem[]): Problem[] {
-  const files = [...new Set(problems.map(({ file }) => file))]
+/** The policy file first, the others as they were read, each by place; the same problem is said once. */
+export function inOrder(problems: readonly Problem[], policyFile: string): Problem[] {
+  const files = [...new Set([policyFile, ...problems.map(({ file }) => file)])]
   const seen = new Set<string>()
   return problems
     .filter((problem) => {

@@ -6,7 +6,8 @@
 import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type ParsedNode, parseAllDocuments } from 'yaml'
 import { type ErrorCode, messageOf, TrustError } from '../errors.ts'
 import { parseStrictJson } from '../internal/json.ts'
-import { jsonOffsets, lineIndex, type Offsets, type Position, pointerStep } from './positions.ts'
+import { step } from '../protocol/card-reader.ts'
+import { jsonOffsets, lineIndex, type Offsets, type Position } from './positions.ts'
 import type { Problem } from './problem.ts'
 
 export type { Position } from './positions.ts'
@@ -65,14 +66,19 @@ function readJson(text: string, file: string, code: ErrorCode): SourceResult {
   const lines = lineIndex(text)
   try {
     const value = parseStrictJson(text, { maxDepth: MAX_DEPTH })
-    return { ok: true, source: located(file, value, jsonOffsets(text), lines), warnings: [] }
+    const offsets = jsonOffsets(text)
+    const reserved = [...offsets.keys()].find((pointer) => pointer.endsWith('/__proto__'))
+    if (reserved === undefined) return { ok: true, source: located(file, value, offsets, lines), warnings: [] }
+    const place = lines(offsets.get(reserved)?.key ?? 0)
+    const message = '"__proto__" is not accepted as a key'
+    return { ok: false, problems: [{ code, file, ...place, pointer: reserved, message, severity: 'error' }] }
   } catch (error) {
     if (!(error instanceof TrustError)) throw error
-    const { offset, pointer } = error.details
+    const { offset } = error.details
     const place = typeof offset === 'number' ? lines(offset) : { line: 1, column: 1 }
-    const message = `not strict JSON: ${lowerFirst(messageOf(error.code))}`
-    const where = typeof pointer === 'string' ? pointer : ''
-    return { ok: false, problems: [{ code, file, ...place, pointer: where, message, severity: 'error' }] }
+    const why = error.code === 'ERR_JSON_SYNTAX' ? 'something else is expected here' : lowerFirst(messageOf(error.code))
+    const message = `not valid JSON: ${why}`
+    return { ok: false, problems: [{ code, file, ...place, pointer: '', message, severity: 'error' }] }
   }
 }
 
@@ -100,9 +106,9 @@ function readYaml(text: string, file: string, code: ErrorCode): SourceResult {
   if (second !== undefined) {
     refuse(second.range[0], '', 'a second document begins here; put one document in one file')
   }
-  for (const { pos, message } of [...document.errors, ...document.warnings]) {
-    refuse(pos[0], '', yamlMessage(message))
-  }
+  // After the first syntax error the parser guesses, and reports its guesses too.
+  const [mistake] = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
+  if (mistake !== undefined) refuse(mistake.pos[0], '', yamlMessage(mistake.message))
   if (problems.length > 0) return { ok: false, problems }
 
   const offsets = new Map<string, Offsets>()
@@ -149,10 +155,14 @@ function plainValue(node: Node | null, pointer: string, depth: number, walk: Wal
 
   if (isSeq(node)) {
     return node.items.map((item, index) =>
-      plainValue(item as Node | null, pointer + pointerStep(index), depth + 1, walk, start),
+      plainValue(item as Node | null, pointer + step(index), depth + 1, walk, start),
     )
   }
-  if (!isMap(node)) return isScalar(node) ? scalarValue(node.value, pointer, start, walk) : undefined
+  if (!isMap(node)) {
+    const value = isScalar(node) ? node.value : undefined
+    if (typeof value !== 'number' || Number.isFinite(value)) return value
+    return walk.refuse(start, pointer, 'the number is not finite')
+  }
 
   const object: Record<string, unknown> = Object.create(null)
   const seen = new Map<string, number>()
@@ -164,31 +174,24 @@ function plainValue(node: Node | null, pointer: string, depth: number, walk: Wal
       continue
     }
     const name = key.value
-    const step = pointer + pointerStep(name)
+    const child = pointer + step(name)
     const first = seen.get(name)
     if (first !== undefined) {
-      walk.refuse(keyStart, step, `${quote(name)} is here twice, first on line ${walk.lines(first).line}: keep one`)
+      walk.refuse(keyStart, child, `${quote(name)} is here twice, first on line ${walk.lines(first).line}: keep one`)
       continue
     }
     seen.set(name, keyStart)
     if (name === '<<') {
-      walk.refuse(keyStart, step, 'a merge key (<<) is not accepted: write the keys out')
+      walk.refuse(keyStart, child, 'a merge key (<<) is not accepted: write the keys out')
     } else if (name === '__proto__') {
-      walk.refuse(keyStart, step, '"__proto__" is not accepted as a key')
+      walk.refuse(keyStart, child, '"__proto__" is not accepted as a key')
     } else {
       const value = pair.value as ParsedNode | null
-      walk.offsets.set(step, { key: keyStart, value: value?.range?.[0] ?? keyStart })
-      object[name] = plainValue(value, step, depth + 1, walk, keyStart)
+      walk.offsets.set(child, { key: keyStart, value: value?.range?.[0] ?? keyStart })
+      object[name] = plainValue(value, child, depth + 1, walk, keyStart)
     }
   }
   return object
-}
-
-function scalarValue(value: unknown, pointer: string, start: number, walk: Walk): unknown {
-  if (typeof value === 'number' && !(Number.isFinite(value) && Math.abs(value) <= Number.MAX_SAFE_INTEGER)) {
-    return walk.refuse(start, pointer, 'the number cannot be represented exactly: if it is text, put it in quotes')
-  }
-  return value
 }
 
 function located(
@@ -222,7 +225,7 @@ function copyPlain(
   }
   if (depth > MAX_DEPTH) return report(pointer, `the value is nested deeper than ${MAX_DEPTH} levels`, 'error')
   if (Array.isArray(value)) {
-    return Array.from(value, (item, i) => copyPlain(item, pointer + pointerStep(i), depth + 1, report))
+    return Array.from(value, (item, i) => copyPlain(item, pointer + step(i), depth + 1, report))
   }
   if (typeof value !== 'object' || !isPlain(value)) {
     const what = typeof value === 'object' ? 'an instance of a class' : typeof value
@@ -230,11 +233,11 @@ function copyPlain(
   }
   const copy: Record<string, unknown> = Object.create(null)
   for (const [name, member] of Object.entries(value)) {
-    const step = pointer + pointerStep(name)
-    if (name === '__proto__') report(step, '"__proto__" is not accepted as a key', 'error')
+    const child = pointer + step(name)
+    if (name === '__proto__') report(child, '"__proto__" is not accepted as a key', 'error')
     // A setting computed from something unset must not vanish without a trace.
-    else if (member === undefined) report(step, 'is undefined and was read as absent: leave the key out', 'warning')
-    else copy[name] = copyPlain(member, step, depth + 1, report)
+    else if (member === undefined) report(child, 'is undefined and was read as absent: leave the key out', 'warning')
+    else copy[name] = copyPlain(member, child, depth + 1, report)
   }
   return copy
 }
@@ -246,6 +249,8 @@ function isPlain(value: object): boolean {
 
 /** The parser's words, on one line and bounded. */
 function yamlMessage(message: string): string {
+  if (/^tabs are not allowed/i.test(message)) return 'a tab is not accepted as indentation: use spaces'
+  if (/^flow (?:sequence|map)/i.test(message)) return 'a [ or { before this is not closed, or its end is not indented'
   return `not valid YAML: ${lowerFirst(oneLine(message))}`
 }
 
@@ -259,6 +264,6 @@ function oneLine(text: string): string {
 
 /** A name from a file, safe to print: JSON-quoted, without control characters, bounded. */
 export function quote(name: string): string {
-  const short = name.length > 60 ? `${name.slice(0, 60)}…` : name
+  const short = name.length > 120 ? `${name.slice(0, 120)}…` : name
   return JSON.stringify(short).replace(/[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, '?')
 }

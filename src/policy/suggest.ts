@@ -1,10 +1,11 @@
 /** "Did you mean": the nearest known word, where one is near enough to be what was meant. */
 
 /** The word of `known` closest to `word`, or `undefined` when none is close. */
-export function nearest(word: string, known: Iterable<string>): string | undefined {
+export function nearest(word: string, known: readonly string[]): string | undefined {
   const target = normal(word)
   let best: string | undefined
-  let bestDistance = Math.max(2, Math.ceil(target.length / 3)) + 1
+  // A third of a word may be wrong; in a short word one letter.
+  let bestDistance = Math.min(3, Math.max(1, Math.floor(target.length / 3))) + 1
   for (const candidate of known) {
     const distance = editDistance(target, normal(candidate), bestDistance)
     if (distance < bestDistance) {
@@ -12,13 +13,12 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
       bestDistance = distance
     }
   }
-  // Short words are within two edits of everything.
-  return best !== undefined && bestDistance < target.length ? best : undefined
+  return best ?? (target.length < 3 ? undefined : [...known].find((candidate) => normal(candidate).startsWith(target)))
 }
 
-/** ` Did you mean "x"?`, or nothing. */
+/** `; did you mean "x"?`, or nothing. */
 export function didYouMean(word: string, known: Iterable<string>): string {
-  const found = nearest(word, known)
+  const found = nearest(word, [...known])
   return found === undefined ? '' : `; did you mean "${found}"?`
 }
 

@@ -1,28 +1,40 @@
 /** Settings this version reads and cannot enforce. They refuse the start: a control that is written is relied upon. */
-import type { Sections } from './compare-card.ts'
+import { step } from '../protocol/card-reader.ts'
+import { isObject } from '../protocol/json-object.ts'
 import type { LoadContext } from './files.ts'
-import { pointerStep } from './positions.ts'
 import { resolveSecret } from './references.ts'
 import type { Report } from './report.ts'
+import { secretReference } from './schema-values.ts'
+import { accepted } from './validate.ts'
 
-/** Reports such settings, and what is wrong with the secrets they refer to, so that nothing is left for later. */
-export async function refuseUnsupported(sections: Sections, context: LoadContext, report: Report): Promise<void> {
-  const { webhooks, delegation, stores } = sections
-  const refuse = (key: string): void => {
-    report.error('ERR_POLICY_UNSUPPORTED', `/${key}`, `${key} is not enforced by this version: remove it`, 'key')
-  }
-  if (webhooks !== undefined) refuse('webhooks')
-  if (delegation !== undefined) refuse('delegation')
-  if (stores !== undefined) refuse('stores')
+const UNSUPPORTED = ['webhooks', 'delegation', 'stores'] as const
 
-  for (const [origin, { current, previous }] of Object.entries(webhooks?.secrets ?? {})) {
-    const at = `/webhooks/secrets${pointerStep(origin)}`
-    await resolveSecret(current, `${at}/current`, context, report)
-    if (previous !== undefined) await resolveSecret(previous, `${at}/previous`, context, report)
+/**
+ * Reports such settings, and what is wrong with the secrets they refer to, so that nothing is left for later.
+ * `file` is the policy as written: a section with other mistakes is refused all the same.
+ */
+export async function refuseUnsupported(
+  file: Readonly<Record<string, unknown>>,
+  context: LoadContext,
+  report: Report,
+): Promise<void> {
+  for (const key of UNSUPPORTED) {
+    if (!Object.hasOwn(file, key)) continue
+    report.error('ERR_POLICY_UNSUPPORTED', `/${key}`, `"${key}" is not enforced by this version: remove it`, 'key')
+    for (const [pointer, reference] of secretsIn(file[key], `/${key}`)) {
+      await resolveSecret(reference, pointer, context, report)
+    }
   }
-  for (const [index, { client }] of (delegation ?? []).entries()) {
-    const at = `/delegation${pointerStep(index)}/client/secret`
-    if (client?.secret !== undefined) await resolveSecret(client.secret, at, context, report)
+}
+
+/** Where the schema has a reference to a secret. */
+const SECRET_MEMBERS: ReadonlySet<string> = new Set(['current', 'previous', 'secret', 'url'])
+
+function* secretsIn(value: unknown, pointer: string): Generator<[pointer: string, reference: string]> {
+  if (!isObject(value) && !Array.isArray(value)) return
+  for (const [name, member] of Object.entries(value)) {
+    const reference = SECRET_MEMBERS.has(name) ? accepted(secretReference, member) : undefined
+    if (reference === undefined) yield* secretsIn(member, pointer + step(name))
+    else yield [pointer + step(name), reference]
   }
-  if (stores !== undefined) await resolveSecret(stores.url, '/stores/url', context, report)
 }

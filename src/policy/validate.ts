@@ -1,9 +1,9 @@
 /** Checks a parsed file against its schema and says each mistake in words, in its place. */
 import { z } from 'zod'
-import { pointerStep } from './positions.ts'
+import { step } from '../protocol/card-reader.ts'
 import type { Report } from './report.ts'
 import { quote } from './source.ts'
-import { didYouMean } from './suggest.ts'
+import { didYouMean, nearest } from './suggest.ts'
 
 type Issue = z.core.$ZodIssue
 type RawIssue = z.core.$ZodRawIssue
@@ -16,8 +16,28 @@ type Path = readonly PropertyKey[]
 export function validate<T extends z.ZodType>(schema: T, value: unknown, report: Report): z.infer<T> | undefined {
   const result = schema.safeParse(value, { error: wording, reportInput: true })
   if (result.success) return result.data
-  for (const issue of result.error.issues) reportIssue(issue, value, [], report)
+  // One mistake makes several checks fail: what is said first about a place is what is wrong with it.
+  const said = new Set(misspelt(result.error.issues, schema))
+  const once: Report = {
+    ...report,
+    error: (code, pointer, message, part) => {
+      if (said.has(pointer)) return
+      said.add(pointer)
+      report.error(code, pointer, message, part)
+    },
+  }
+  for (const issue of result.error.issues) reportIssue(issue, { schema, value, report: once }, [])
   return undefined
+}
+
+/** Pointers of keys that are there under a misspelt name: that they are missing need not be said as well. */
+function misspelt(issues: readonly Issue[], schema: z.ZodType): string[] {
+  return issues.flatMap((issue) => {
+    if (issue.code !== 'unrecognized_keys') return []
+    const known = knownKeys(schemaAt(schema, issue.path))
+    const parent = issue.path.map((part) => step(String(part))).join('')
+    return issue.keys.flatMap((key) => nearest(key, known) ?? []).map((meant) => parent + step(meant))
+  })
 }
 
 /** Whether `value` is valid, without saying anything. */
@@ -26,42 +46,53 @@ export function accepted<T extends z.ZodType>(schema: T, value: unknown): z.infe
   return result.success ? result.data : undefined
 }
 
-function reportIssue(issue: Issue, root: unknown, base: Path, report: Report): void {
+interface Subject {
+  readonly schema: z.ZodType
+  readonly value: unknown
+  readonly report: Report
+}
+
+function reportIssue(issue: Issue, subject: Subject, base: Path): void {
+  const { report } = subject
   const path = [...base, ...issue.path]
-  const pointer = path.map((step) => pointerStep(String(step))).join('')
-  const value = valueAt(root, path)
+  const pointer = path.map((part) => step(String(part))).join('')
+  const value = valueAt(subject.value, path)
   if (issue.code === 'unrecognized_keys') {
     const messages = issue.message.split('\n')
     issue.keys.forEach((key, i) => {
-      report.error('ERR_POLICY_UNKNOWN_KEY', pointer + pointerStep(key), messages[i] ?? '', 'key')
+      report.error('ERR_POLICY_UNKNOWN_KEY', pointer + step(key), messages[i] ?? '', 'key')
     })
   } else if (value === undefined) {
-    const name = quote(String(path.at(-1)))
-    report.error('ERR_POLICY_MISSING', pointer, `${name} is missing: ${expectation(issue)}`, 'key')
+    const name = String(path.at(-1))
+    report.error('ERR_POLICY_MISSING', pointer, `${quote(name)} is missing${example(subject.schema, path)}`, 'key')
   } else if (issue.code === 'invalid_union') {
-    for (const inner of branchFor(issue, value)) {
-      if (inner.code === 'invalid_type' && inner.path.length === 0) reportUnion(issue, pointer, report)
-      else reportIssue(inner, root, path, report)
-    }
-  } else {
+    const inner = branchFor(issue)
+    if (inner.some(isMistyped)) {
+      report.error('ERR_POLICY_VALUE', pointer, sentence(path, `must be ${expectedOf(issue)}${found(issue.input)}`))
+    } else for (const each of inner) reportIssue(each, subject, path)
+  } else if (issue.code !== 'custom' || !hasUnknownKeys(value, subject.schema, path)) {
     report.error('ERR_POLICY_VALUE', pointer, sentence(path, issue.message))
   }
 }
 
-function reportUnion(issue: z.core.$ZodIssueInvalidUnion, pointer: string, report: Report): void {
-  const path = pointer.split('/')
-  report.error('ERR_POLICY_VALUE', pointer, sentence(path, `must be ${expectedOf(issue)}${found(issue.input)}`))
+/** A rule on a whole object says nothing useful while one of its keys is misspelt. */
+function hasUnknownKeys(value: unknown, schema: z.ZodType, path: Path): boolean {
+  const known = knownKeys(schemaAt(schema, path))
+  return known.length > 0 && typeof value === 'object' && Object.keys(value ?? {}).some((key) => !known.includes(key))
+}
+
+function isMistyped(issue: Issue): boolean {
+  return issue.code === 'invalid_type' && issue.path.length === 0
 }
 
 /**
  * The branch the user meant: of the right type, with the fewest unknown keys, then the fewest mistakes.
  * The order of the branches decides between equals.
  */
-function branchFor(issue: z.core.$ZodIssueInvalidUnion, _value: unknown): readonly Issue[] {
+function branchFor(issue: z.core.$ZodIssueInvalidUnion): readonly Issue[] {
   const score = (issues: readonly Issue[]): number => {
-    const mistyped = issues.some((inner) => inner.code === 'invalid_type' && inner.path.length === 0)
     const unknown = issues.reduce((sum, inner) => sum + (inner.code === 'unrecognized_keys' ? inner.keys.length : 0), 0)
-    return (mistyped ? 1e6 : 0) + unknown * 1e3 + issues.length
+    return (issues.some(isMistyped) ? 1e6 : 0) + unknown * 1e3 + issues.length
   }
   return issue.errors.reduce((best, branch) => (score(branch) < score(best) ? branch : best), issue.errors[0] ?? [])
 }
@@ -71,36 +102,46 @@ function wording(issue: RawIssue): string | undefined {
   switch (issue.code) {
     case 'unrecognized_keys': {
       const known = knownKeys(issue.inst)
-      const all = known.length > 0 && known.length <= 12 ? `; known here: ${known.join(', ')}` : ''
+      const all = known.length > 0 && known.length <= 20 ? `; known here: ${known.join(', ')}` : ''
       return issue.keys.map((key) => `${quote(key)} has no meaning here${didYouMean(key, known) || all}`).join('\n')
     }
     case 'invalid_type':
       return `must be ${typeName(issue.expected)}${found(issue.input)}`
     case 'invalid_value': {
       const choices = issue.values.map(String)
-      const hint = typeof issue.input === 'string' ? didYouMean(issue.input, choices) : found(issue.input)
-      return `must be ${choices.length === 1 ? choices[0] : `one of ${choices.join(', ')}`}${hint}`
+      if (typeof issue.input !== 'string') return `must be ${choices.join(' or ')}${found(issue.input)}`
+      const hint = didYouMean(issue.input, choices)
+      return hint !== '' && choices.length > 4 ? `is not known${hint}` : `must be ${choices.join(' or ')}${hint}`
     }
     default:
       return undefined
   }
 }
 
-/** What a missing value would have to be. */
-function expectation(issue: Issue): string {
-  if (issue.code === 'invalid_union') return `write ${expectedOf(issue)}`
-  if (issue.code === 'invalid_type') return `write ${typeName(issue.expected)}`
-  if (issue.code === 'invalid_value')
-    return `write ${issue.values.length === 1 ? '' : 'one of '}${issue.values.join(', ')}`
-  return issue.message
+/** What to write where something is missing. */
+function example(schema: z.ZodType, path: Path): string {
+  const shown = schemaAt(schema, path)?.meta()?.examples
+  return Array.isArray(shown) ? `: write ${String(path.at(-1))}: ${String(shown[0])}` : ''
+}
+
+/** The schema of the value at `path`, where no union is on the way. */
+function schemaAt(schema: z.ZodType, path: Path): z.ZodType | undefined {
+  let at: unknown = schema
+  for (const part of path) {
+    while (at instanceof z.ZodOptional) at = at.unwrap()
+    if (at instanceof z.ZodObject) at = at.shape[part as string]
+    else if (at instanceof z.ZodArray) at = at.element
+    else if (at instanceof z.ZodRecord) at = at.valueType
+    else return undefined
+  }
+  while (at instanceof z.ZodOptional) at = at.unwrap()
+  return at as z.ZodType | undefined
 }
 
 /** `text or a list`. */
 function expectedOf(issue: z.core.$ZodIssueInvalidUnion): string {
   const types = issue.errors.flatMap((branch) =>
-    branch.flatMap((inner) =>
-      inner.code === 'invalid_type' && inner.path.length === 0 ? [typeName(inner.expected)] : [],
-    ),
+    branch.flatMap((inner) => (inner.code === 'invalid_type' && isMistyped(inner) ? [typeName(inner.expected)] : [])),
   )
   return [...new Set(types)].join(' or ')
 }
@@ -132,10 +173,13 @@ function found(input: unknown): string {
   return Array.isArray(input) ? ', and this is a list' : ', and this is a map'
 }
 
-/** `"audience" must be …`; an entry of a list is named by its list. */
-function sentence(path: readonly PropertyKey[], message: string): string {
-  const name = path.findLast((step) => typeof step === 'string' && step !== '' && !/^\d+$/.test(step))
-  return name === undefined ? `the file ${message}` : `${quote(String(name))} ${message}`
+/** `"audience" must be …`, `an entry of "audience" must be …`. */
+function sentence(path: Path, message: string): string {
+  const last = path.at(-1)
+  if (last === undefined) return `the file ${message}`
+  if (typeof last === 'string') return `${quote(last)} ${message}`
+  const list = path.findLast((part) => typeof part === 'string')
+  return list === undefined ? `entry ${Number(last) + 1} ${message}` : `an entry of ${quote(String(list))} ${message}`
 }
 
 function knownKeys(schema: unknown): string[] {
