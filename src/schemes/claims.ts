@@ -151,7 +151,7 @@ function readScopes(names: readonly string[], own: (name: string) => unknown): R
     }
     const scopes = new Set<string>(list as string[])
     if (found !== undefined && !sameMembers(found, scopes)) return undefined
-    found = scopes
+    found ??= scopes
   }
   return found ?? new Set()
 }
