@@ -254,7 +254,8 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
 function causeAtTheDoor({ loaded, head, credentials, principal }: Pending, nowMs: number): DenialCause | undefined {
   const { refusal } = credentials
   if (refusal !== undefined) {
-    if (refusal.kind === 'invalid') loaded.failedAuthentication?.take(peerKey(head.peer?.address), nowMs)
+    if (refusal.kind === 'invalid' && refusal.code !== 'ERR_SCOPE_INSUFFICIENT')
+      loaded.failedAuthentication?.take(peerKey(head.peer?.address), nowMs)
     return causeOfRefusal(refusal)
   }
   const wait = principal === undefined ? 0 : (loaded.perPrincipal?.take(principal.id, nowMs) ?? 0)

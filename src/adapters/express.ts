@@ -54,7 +54,7 @@ async function allow(guard: Guard, binding: Binding | undefined, req: Request, r
   if (body === undefined) {
     const read = await readBody(req, guard.maxBodyBytes)
     if (!read.ok) return refuse(req, res, guard.refuse(authentication, read.code).denial)
-    body = valueOf(read.bytes)
+    body = jsonOrBytes(read.bytes)
   }
   const decision = guard.authorize(authentication, body)
   if (!decision.allowed) return refuse(req, res, decision.denial)
@@ -65,7 +65,7 @@ async function allow(guard: Guard, binding: Binding | undefined, req: Request, r
 }
 
 /** The JSON value, or the bytes themselves where they are none: the guard says what is wrong with them. */
-function valueOf(bytes: Buffer | undefined): unknown {
+function jsonOrBytes(bytes: Buffer | undefined): unknown {
   if (bytes === undefined) return undefined
   try {
     return parseStrictJson(bytes)
@@ -92,7 +92,8 @@ export function decisionFor(guard: Guard, req: Request): AllowedDecision | undef
 export function resourceMetadataHandler(guard: Guard): RequestHandler {
   return (req, res, next) => {
     const metadata = guard.resourceMetadata
-    if (metadata === undefined || req.path !== metadata.path || (req.method !== 'GET' && req.method !== 'HEAD')) return next()
+    if (metadata === undefined || req.path !== metadata.path || (req.method !== 'GET' && req.method !== 'HEAD'))
+      return next()
     res.setHeader('content-type', 'application/json')
     res.setHeader('cache-control', 'public, max-age=3600')
     res.setHeader('access-control-allow-origin', '*')

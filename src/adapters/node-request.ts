@@ -63,7 +63,10 @@ const DRAIN_BYTES = 64 * 1024
 /** Writes a denial as the guard made it. */
 export function writeDenial(request: IncomingMessage, response: ServerResponse, denial: Denial): void {
   const length = Number(request.headers['content-length'] ?? 0)
-  const unread = hasBody(request) && !request.complete && !(length <= DRAIN_BYTES && request.headers['transfer-encoding'] === undefined)
+  const unread =
+    hasBody(request) &&
+    !request.complete &&
+    !(length <= DRAIN_BYTES && request.headers['transfer-encoding'] === undefined)
   response.statusCode = denial.status
   for (const [name, value] of Object.entries(denial.headers)) response.setHeader(name, value)
   if (unread) response.setHeader('connection', 'close')

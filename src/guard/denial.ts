@@ -5,7 +5,15 @@ import type { Requirement } from '../protocol/card-model.ts'
 import { renderDenial } from '../protocol/denial.ts'
 import type { Credentials, Refusal } from '../schemes/authenticate.ts'
 import type { Challenge, Scheme } from '../schemes/scheme.ts'
-import type { Binding, DenialReason, DeniedDecision, JsonRpcId, Operation, Principal, ProtocolVersion } from '../types.ts'
+import type {
+  Binding,
+  DenialReason,
+  DeniedDecision,
+  JsonRpcId,
+  Operation,
+  Principal,
+  ProtocolVersion,
+} from '../types.ts'
 import type { Loaded } from './load.ts'
 
 /** Why a request is denied: the caller's reason and the operator's code, with what the challenge needs. */
@@ -27,7 +35,9 @@ export interface Asked {
 const REFUSED = { invalid: 'UNAUTHENTICATED', malformed: 'INVALID_REQUEST', unavailable: 'UNAVAILABLE' } as const
 
 export function causeOfRefusal({ kind, code, retryAfterSeconds }: Refusal): DenialCause {
-  return { reason: REFUSED[kind], code, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) }
+  // A token that lacks a scope its scheme always requires is a good credential for too little (RFC 6750 §3.1).
+  const reason = code === 'ERR_SCOPE_INSUFFICIENT' ? 'PERMISSION_DENIED' : REFUSED[kind]
+  return { reason, code, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) }
 }
 
 /** What was asked for could not be told, or could be told in two ways. */
@@ -36,7 +46,11 @@ export function causeOfUnknown(code: ErrorCode): DenialCause {
 }
 
 /** `undefined`: allowed. */
-export function causeOfVerdict(verdict: Verdict, operation: Operation, principal: Principal | undefined): DenialCause | undefined {
+export function causeOfVerdict(
+  verdict: Verdict,
+  operation: Operation,
+  principal: Principal | undefined,
+): DenialCause | undefined {
   if (!verdict.allowed) {
     const reason = verdict.because === 'forbidden' ? 'PERMISSION_DENIED' : 'UNAUTHENTICATED'
     return { reason, code: verdict.code, shortfalls: verdict.shortfalls }
@@ -66,6 +80,9 @@ export function denialOf(loaded: Loaded, credentials: Credentials, cause: Denial
   })
 }
 
+/** One protection space for the whole agent (RFC 9110 §11.5); a constant, so that it tells nothing. */
+const REALM = 'a2a'
+
 /** A response header has to fit a client's buffer; alternatives beyond these are not announced. */
 const MAX_CHALLENGES = 16
 
@@ -85,9 +102,15 @@ function challengesOf(loaded: Loaded, credentials: Credentials, cause: DenialCau
         if (known !== undefined) add(known, scopes, lacking === undefined ? undefined : 'insufficient_scope')
       }
     }
+    for (const [scheme, outcome] of credentials.outcomes) {
+      if (outcome.kind !== 'invalid' || outcome.code !== 'ERR_SCOPE_INSUFFICIENT') continue
+      const config = loaded.policy.schemes.get(scheme.name)
+      add(scheme, config?.type === 'jwt' ? config.requiredScopes : [], 'insufficient_scope')
+    }
     return [...found.values()]
   }
-  const alternatives: readonly Requirement[] = cause.shortfalls?.map(({ requirement }) => requirement) ?? loaded.policy.card.requirements
+  const alternatives: readonly Requirement[] =
+    cause.shortfalls?.map(({ requirement }) => requirement) ?? loaded.policy.card.requirements
   for (const { schemes } of alternatives) {
     for (const { name, scopes } of schemes) {
       const scheme = loaded.byName.get(name)
@@ -98,21 +121,26 @@ function challengesOf(loaded: Loaded, credentials: Credentials, cause: DenialCau
     }
   }
   // A 401 always says how to authenticate (RFC 9110 §15.5.2), even where every alternative was met but a stray credential is bad.
-  if (found.size === 0) for (const [scheme, { kind }] of credentials.outcomes) if (kind !== 'satisfied') add(scheme, [], kind === 'invalid' ? 'invalid_token' : undefined)
+  if (found.size === 0)
+    for (const [scheme, { kind }] of credentials.outcomes)
+      if (kind !== 'satisfied') add(scheme, [], kind === 'invalid' ? 'invalid_token' : undefined)
   if (found.size === 0) for (const scheme of loaded.schemes) add(scheme, [], undefined)
   return [...found.values()]
 }
 
 function challengeOf(loaded: Loaded, scheme: Scheme, scopes: readonly string[], error: string | undefined): Challenge {
   const { challenge } = scheme
-  if (challenge.scheme !== 'Bearer') return challenge
+  const params = [['realm', REALM] as const, ...challenge.params]
+  if (challenge.scheme !== 'Bearer') return { scheme: challenge.scheme, params }
   return {
     scheme: challenge.scheme,
     params: [
-      ...challenge.params,
+      ...params,
       ...(error === undefined ? [] : [['error', error] as const]),
       ...(scopes.length === 0 ? [] : [['scope', scopes.join(' ')] as const]),
-      ...(loaded.metadata === undefined || scheme.kind === 'http' ? [] : [['resource_metadata', loaded.metadata.url] as const]),
+      ...(loaded.metadata === undefined || scheme.kind === 'http'
+        ? []
+        : [['resource_metadata', loaded.metadata.url] as const]),
     ],
   }
 }

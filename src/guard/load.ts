@@ -59,7 +59,8 @@ export async function load(options: LoadOptions, clock: Clock): Promise<Loaded> 
     byName,
     metadata: resourceMetadataOf(policy),
     perPrincipal: perPrincipal === undefined ? undefined : createMemoryRateLimiter(perPrincipal),
-    failedAuthentication: failedAuthentication === undefined ? undefined : createMemoryRateLimiter(failedAuthentication),
+    failedAuthentication:
+      failedAuthentication === undefined ? undefined : createMemoryRateLimiter(failedAuthentication),
     close,
   })
 }

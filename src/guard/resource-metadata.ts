@@ -26,7 +26,8 @@ export function resourceMetadataOf(policy: CompiledPolicy): ResourceMetadata | u
   const scopes = new Set<string>()
   const lists = [policy.card.requirements, ...[...policy.card.skills.values()].map((skill) => skill.requirements ?? [])]
   for (const { schemes } of lists.flat()) {
-    for (const { name, scopes: listed } of schemes) if (tokenSchemes.has(name)) for (const scope of listed) scopes.add(scope)
+    for (const { name, scopes: listed } of schemes)
+      if (tokenSchemes.has(name)) for (const scope of listed) scopes.add(scope)
   }
   const { origin, pathname } = new URL(policy.publicUrl)
   const path = WELL_KNOWN + (pathname === '/' ? '' : pathname)

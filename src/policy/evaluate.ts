@@ -6,10 +6,7 @@ import type { ErrorCode } from '../errors.ts'
 import type { Requirement } from '../protocol/card-model.ts'
 import type { Operation, PrincipalPart } from '../types.ts'
 import type { AccessRule, CompiledPolicy, PrincipalMatch } from './compiled.ts'
-import { principalId } from './principal.ts'
-
-/** Satisfied schemes by name. A scheme that is not here was not satisfied, whatever the reason. */
-export type Parts = ReadonlyMap<string, PrincipalPart>
+import { type Parts, principalId } from './principal.ts'
 
 /** Why one alternative of a requirement list is not met: every scheme in it that falls short, in card order. */
 export interface Shortfall {

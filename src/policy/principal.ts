@@ -1,6 +1,8 @@
 /** Who the caller is, made of what the satisfied schemes say. */
 import type { Principal, PrincipalPart, SchemeKind } from '../types.ts'
-import type { Parts } from './evaluate.ts'
+
+/** Satisfied schemes by name. A scheme that is not here was not satisfied, whatever the reason. */
+export type Parts = ReadonlyMap<string, PrincipalPart>
 
 /**
  * One text for one caller: kind, issuer, subject and tenant, percent-encoded so that the separator cannot occur inside

@@ -1,0 +1,61 @@
+/** The command line: one usage text, one table of commands, each loaded only when it is called. */
+import { TrustError } from '../errors.ts'
+import { exit, fail, type Io } from './io.ts'
+
+type Command = (args: readonly string[], io: Io) => Promise<number>
+
+const USAGE = `a2a-trust: what an Agent Card declares, enforced
+
+usage:
+  a2a-trust token check TOKEN|- --policy FILE [--scheme NAME] [--at TIME] [--json]
+  a2a-trust policy lint --policy FILE [--json]
+  a2a-trust policy explain --policy FILE [REQUEST.json|-] [--at TIME] [--json]
+  a2a-trust url check URL…|- [--no-resolve] [--hosts FILE] [--json]
+  a2a-trust demo [--serve]
+
+TIME is unix seconds or RFC 3339. \`-\` reads stdin, one item a line; a line that starts with " is a JSON string.
+stdout is data, stderr is talk. Exit codes: 0 ok or allowed, 1 fault, 2 usage, 3 denied or not trusted, 4 invalid input.
+
+example: is this token good for this agent?
+  $ a2a-trust token check "$TOKEN" --policy policy.yaml --json
+  {"line":1,"verdict":"valid","principal":"oauth2:https%3A%2F%2Flogin.example.com:alice"}
+`
+
+const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+  'token check': async () => (await import('./token.ts')).tokenCheckCommand,
+  'policy lint': async () => (await import('./policy.ts')).policyLintCommand,
+  'policy explain': async () => (await import('./policy.ts')).policyExplainCommand,
+  'url check': async () => (await import('./url.ts')).urlCommand,
+  demo: async () => (await import('./demo.ts')).demoCommand,
+}
+
+/** Runs one command line and returns its exit code. Never throws. */
+export async function runCommandLine(argv: readonly string[], io: Io): Promise<number> {
+  if (argv.length === 0 || argv.includes('--help') || argv.includes('-h')) {
+    io.stdout.write(USAGE)
+    return argv.length === 0 ? exit.usage : exit.ok
+  }
+  for (const words of [2, 1]) {
+    const load = COMMANDS[argv.slice(0, words).join(' ')]
+    if (load === undefined) continue
+    try {
+      return await (await load())(argv.slice(words), io)
+    } catch (fault) {
+      fail(io, fault instanceof Error ? fault.message : String(fault))
+      return exitOf(fault)
+    }
+  }
+  fail(io, `there is no command "${argv.slice(0, 2).join(' ')}"`, 'a2a-trust --help lists them')
+  return exit.usage
+}
+
+/** A mistake on the command line, a file that says something impossible, or a fault. */
+function exitOf(fault: unknown): number {
+  const code = (fault as { code?: unknown } | null)?.code
+  if (fault instanceof TrustError) return INVALID_INPUT.test(fault.code) ? exit.invalid : exit.fault
+  return (typeof code === 'string' && code.startsWith('ERR_PARSE_ARGS')) || fault instanceof TypeError
+    ? exit.usage
+    : exit.fault
+}
+
+const INVALID_INPUT = /^ERR_(?:POLICY|CARD|JSON|TRUST|KEY)_/

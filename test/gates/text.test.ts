@@ -1,0 +1,36 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { root } from './source-tree.ts'
+
+const tracked = execFileSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' }).split('\0').filter(Boolean)
+const contents = tracked.map((path) => ({ path, text: readFileSync(join(root, path), 'latin1') }))
+
+describe('tracked files', () => {
+  it('name no package registry and no path of one machine', () => {
+    // Written in parts, so that this file does not name what it forbids.
+    const forbidden = new RegExp(
+      ['registry\\.', 'npmjs'].join('') + '|"resolved":|/home/\\w|/' + 'work/(main|shared)',
+      'i',
+    )
+    expect(contents.filter(({ text }) => forbidden.test(text)).map(({ path }) => path)).toEqual([])
+  })
+
+  it('hold private keys only where examples and vectors are', () => {
+    const secret = /-----BEGIN [A-Z ]*PRIVATE KEY-----|"d"\s*:\s*"[A-Za-z0-9_-]{20,}"/
+    const allowed = /^(keys-example|test\/vectors)\//
+    expect(
+      contents.filter(({ path, text }) => !allowed.test(path) && secret.test(text)).map(({ path }) => path),
+    ).toEqual([])
+  })
+
+  it('no test is skipped, focused or left to do', () => {
+    const left = /\b(?:it|test|describe)\.(?:only|skip|todo|skipIf)\b/
+    expect(
+      contents
+        .filter(({ path, text }) => /^test\/.*\.ts$/.test(path) && !path.includes('gates/') && left.test(text))
+        .map(({ path }) => path),
+    ).toEqual([])
+  })
+})
