@@ -100,17 +100,21 @@ function reportConflicts(records: readonly ApiKeyRecord[], base: string, context
       report.error(
         'ERR_POLICY_KEY_FILE',
         `${at}/sha256`,
-        `is the same key as ${quote(sameDigest)}: a key has one owner`,
+        `"sha256" is that of ${quote(sameDigest)}: a key has one entry`,
       )
     }
     if (record.sha256 === EMPTY_SHA256) {
-      report.error('ERR_POLICY_SECRET_WEAK', `${at}/sha256`, 'is the digest of an empty key')
+      report.error('ERR_POLICY_SECRET_WEAK', `${at}/sha256`, '"sha256" is the digest of an empty key')
     }
     ids.set(record.id, index)
     if (!digests.has(record.sha256)) digests.set(record.sha256, record.id)
     if (record.expiresAt === undefined) return
     if (record.notBefore !== undefined && record.expiresAt <= record.notBefore) {
-      report.error('ERR_POLICY_KEY_FILE', `${at}/expiresAt`, 'is not after notBefore, so the key is never valid')
+      report.error(
+        'ERR_POLICY_KEY_FILE',
+        `${at}/expiresAt`,
+        '"expiresAt" is not after notBefore, so the key is never valid',
+      )
     } else if (record.expiresAt * 1000 <= context.now) {
       report.warning('ERR_POLICY_KEY_FILE', `${at}/expiresAt`, `the key ${quote(record.id)} has expired: remove it`)
     }

@@ -1,4 +1,5 @@
 /** One scheme: its settings, judged by the kind the card declares, with every default filled in. */
+import { signatureAlgorithms } from '../internal/verification-key.ts'
 import type { CardScheme } from '../protocol/card-model.ts'
 import { step } from '../protocol/card-reader.ts'
 import { loadApiKeys } from './api-key-file.ts'
@@ -16,7 +17,7 @@ import {
   type SchemeSettings,
 } from './schema.ts'
 import { quote } from './source.ts'
-import { accepted, validate } from './validate.ts'
+import { accepted, validate, validMembers } from './validate.ts'
 
 /** Everything one scheme is compiled from. */
 export interface SchemeInput {
@@ -57,7 +58,10 @@ export async function compileScheme(input: SchemeInput): Promise<SchemeConfig | 
     report.error('ERR_POLICY_UNSUPPORTED', '', `mtls schemes (${quote(name)}) are not enforced by this version`, 'key')
     return undefined
   }
-  if (valid === undefined) return undefined
+  if (valid === undefined) {
+    if (wanted === 'jwt') await checkIssuersOf(input, declared as JwtCardScheme)
+    return undefined
+  }
   if (declared.kind === 'apiKey') {
     if (declared.location === 'query') {
       const message = `${quote(name)} takes keys in the URL, where proxies and logs keep them: prefer a header`
@@ -111,6 +115,18 @@ async function compileJwt(
     requiredScopes: settings.requiredScopes ?? [],
     senderConstraint: settings.senderConstraint ?? 'off',
   }
+}
+
+/** Checks the issuers of settings with other mistakes, so that all of them are said at once. */
+async function checkIssuersOf(input: SchemeInput, declared: JwtCardScheme): Promise<void> {
+  const {
+    issuer,
+    issuers,
+    jwks,
+    algorithms = [...signatureAlgorithms],
+  } = validMembers(jwtSchemeSchema.shape, input.settings)
+  if (issuer === undefined && issuers === undefined) return
+  await compileIssuers(input, declared, { issuer, issuers, jwks, algorithms })
 }
 
 interface IssuerEntry {

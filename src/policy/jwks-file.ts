@@ -25,7 +25,7 @@ export async function loadKeySet(
   const set = source.value as { keys?: unknown; example?: unknown } | null
   const keys = typeof set === 'object' && set !== null ? set.keys : undefined
   if (!Array.isArray(keys)) {
-    inFile.error('ERR_POLICY_KEY_FILE', '', 'is not a JWK Set: {"keys": [ … ]} (RFC 7517 §5)')
+    inFile.error('ERR_POLICY_KEY_FILE', '', 'the file is not a JWK Set: {"keys": [ … ]} (RFC 7517 §5)')
     return undefined
   }
 
@@ -51,7 +51,7 @@ export async function loadKeySet(
   })
   if (fatal) return undefined
   if (!algorithms.some((algorithm) => usable.has(algorithm))) {
-    const message = `holds no key for ${algorithms.join(', ')}: no token could be verified`
+    const message = `the set holds no key for ${algorithms.join(', ')}: no token could be verified`
     inFile.error('ERR_POLICY_KEY_FILE', '/keys', message)
     return undefined
   }

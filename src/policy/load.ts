@@ -19,7 +19,7 @@ import { inOrder, type Report, reportOn } from './report.ts'
 import { policySchema } from './schema.ts'
 import { objectSource, quote, readSource, type Source, type SourceResult } from './source.ts'
 import { refuseUnsupported } from './unsupported.ts'
-import { accepted, validate } from './validate.ts'
+import { validate, validMembers } from './validate.ts'
 
 export interface LoadPolicyOptions {
   /** Path of the policy file (YAML, or JSON where it ends in `.json`), or the parsed policy itself. */
@@ -103,7 +103,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
   const file = source.value
   const valid = validate(outline, file, report)
   if (!isObject(file)) return undefined
-  const sections = (valid ?? validSections(file)) as Sections
+  const sections = (valid ?? validMembers(outline.shape, file)) as Sections
   const settings = new Map(Object.entries(sections.schemes ?? {}))
 
   const card = await loadCard('card', sections, source, context, report)
@@ -149,16 +149,6 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
     mode: sections.mode ?? 'enforce',
     maxBodyBytes: sections.maxBodyBytes ?? 4 * 1024 * 1024,
   }
-}
-
-/** The valid sections of a file with mistakes, so that what depends on them is still checked. */
-function validSections(file: Readonly<Record<string, unknown>>): Sections {
-  const sections: Record<string, unknown> = {}
-  for (const [key, schema] of Object.entries(outline.shape)) {
-    const value = Object.hasOwn(file, key) ? accepted(schema, file[key]) : undefined
-    if (value !== undefined) sections[key] = value
-  }
-  return sections
 }
 
 function configuredNames(schemes: unknown): ReadonlySet<string> | undefined {

@@ -1,6 +1,7 @@
 /** Checks a parsed file against its schema and says each mistake in words, in its place. */
 import { z } from 'zod'
 import { step } from '../protocol/card-reader.ts'
+import { isObject, own } from '../protocol/json-object.ts'
 import type { Report } from './report.ts'
 import { quote } from './source.ts'
 import { didYouMean, nearest } from './suggest.ts'
@@ -17,11 +18,12 @@ export function validate<T extends z.ZodType>(schema: T, value: unknown, report:
   const result = schema.safeParse(value, { error: wording, reportInput: true })
   if (result.success) return result.data
   // One mistake makes several checks fail: what is said first about a place is what is wrong with it.
-  const said = new Set(misspelt(result.error.issues, schema))
+  const said = new Set<string>()
+  const covered = new Set(misspelt(result.error.issues, schema))
   const once: Report = {
     ...report,
     error: (code, pointer, message, part) => {
-      if (said.has(pointer)) return
+      if (said.has(pointer) || (code === 'ERR_POLICY_MISSING' && covered.has(pointer))) return
       said.add(pointer)
       report.error(code, pointer, message, part)
     },
@@ -44,6 +46,16 @@ function misspelt(issues: readonly Issue[], schema: z.ZodType): string[] {
 export function accepted<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> | undefined {
   const result = schema.safeParse(value)
   return result.success ? result.data : undefined
+}
+
+/** The members of a broken object that are valid by themselves, so that what depends on them is still checked. */
+export function validMembers<T extends z.ZodRawShape>(shape: T, value: unknown): Partial<z.infer<z.ZodObject<T>>> {
+  const valid: Record<string, unknown> = {}
+  for (const [key, schema] of Object.entries(shape)) {
+    const member = isObject(value) ? accepted(schema as z.ZodType, own(value, key)) : undefined
+    if (member !== undefined) valid[key] = member
+  }
+  return valid as Partial<z.infer<z.ZodObject<T>>>
 }
 
 interface Subject {
