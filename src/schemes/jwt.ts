@@ -7,7 +7,6 @@ import { createSignatureCache, digestOf } from '../internal/signature-cache.ts'
 import {
   isQuickToVerify,
   signatureAlgorithms,
-  type VerificationKey,
   verifySignature,
   verifySignatureAsync,
 } from '../internal/verification-key.ts'
@@ -111,23 +110,21 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
       cache.set(digest, token.length, key, { alg: decoded.alg, kid: decoded.kid, claims, satisfied })
       return lacksScope(claims) ?? satisfied
     }
-    const { alg, signingInput, signature } = decoded
-    if (isQuickToVerify(alg)) return settle(verifySignature(key, alg, signingInput, signature))
-    const pending = verifyShared(digest, decoded, key)
+    const { alg, signature } = decoded
+    const data = Buffer.from(decoded.signingInput, 'latin1')
+    if (isQuickToVerify(alg)) return settle(verifySignature(key, alg, data, signature))
+    const pending = shared(`${digest}.${key.identity}`, () => verifySignatureAsync(key, alg, data, signature))
     return pending === undefined
       ? { kind: 'unavailable', code: 'ERR_OVERLOADED', retryAfterSeconds: 1 }
       : pending.then(settle)
   }
 
-  /** One check for all who present the same token at the same time. */
-  function verifyShared(digest: string, decoded: DecodedToken, key: VerificationKey): Promise<boolean> | undefined {
-    const name = `${digest}.${key.identity}`
-    const shared = inFlight.get(name)
-    if (shared !== undefined) return shared
+  /** One check for all who present the same token at the same time; `undefined` when too many others wait. */
+  function shared(name: string, start: () => Promise<boolean>): Promise<boolean> | undefined {
+    const pending = inFlight.get(name)
+    if (pending !== undefined) return pending
     if (inFlight.size >= MAX_IN_FLIGHT) return undefined
-    const started = verifySignatureAsync(key, decoded.alg, decoded.signingInput, decoded.signature).finally(() =>
-      inFlight.delete(name),
-    )
+    const started = start().finally(() => inFlight.delete(name))
     inFlight.set(name, started)
     return started
   }

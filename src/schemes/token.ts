@@ -8,7 +8,7 @@ export interface DecodedToken {
   readonly kid: string | undefined
   readonly claims: Readonly<Record<string, unknown>>
   /** What the signature covers: header and payload as sent. */
-  readonly signingInput: Buffer
+  readonly signingInput: string
   readonly signature: Buffer
 }
 
@@ -69,7 +69,7 @@ export function decodeToken(token: string, rules: TokenRules): DecodedToken | Re
   const signature = decodeBase64url(token.slice(second + 1))
   if (signature === undefined || signature.length === 0)
     return refuse('ERR_TOKEN_MALFORMED', 'the signature is not base64url')
-  return { alg, kid, claims, signature, signingInput: Buffer.from(token.slice(0, second), 'latin1') }
+  return { alg, kid, claims, signature, signingInput: token.slice(0, second) }
 }
 
 /**
