@@ -45,7 +45,16 @@ function decodeUtf8(bytes: Uint8Array): string {
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y
-const ESCAPES: Readonly<Record<string, string>> = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }
+const ESCAPES: Readonly<Record<string, string>> = {
+  '"': '"',
+  '\\': '\\',
+  '/': '/',
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+}
 const HEX4 = /^[0-9a-fA-F]{4}$/
 
 class Parser {

@@ -1,0 +1,87 @@
+/**
+ * The ways a request can reach the guard: the columns of the contract. Fastify and gRPC become one more entry each; the
+ * rows and expectations stay as they are.
+ */
+import { request as httpRequest } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import express from 'express'
+import { decisionFor, expressGuard } from '../../src/adapters/express.ts'
+import type { Guard } from '../../src/guard.ts'
+import type { Binding, OperationName } from '../../src/types.ts'
+import type { ContractRequest } from './operations.ts'
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly body: string
+  /** The operation the protected handler ran, if it ran. */
+  readonly ran?: OperationName
+}
+
+export interface Column {
+  readonly name: string
+  readonly bindings: readonly Binding[]
+  /** `credential` are raw header lines, name and value alternating. */
+  send(request: ContractRequest, credential: readonly string[]): Promise<Answer>
+  close(): Promise<void>
+}
+
+type StartColumn = (guard: Guard) => Promise<Column>
+
+const bareCore: StartColumn = async (guard) => ({
+  name: 'bare core',
+  bindings: ['JSONRPC', 'HTTP+JSON'],
+  async send({ method, path, headers, body }, credential) {
+    const decision = await guard.check({
+      method,
+      target: path,
+      rawHeaders: [...Object.entries(headers).flat(), ...credential],
+      ...(body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) }),
+    })
+    if (decision.allowed) return { status: 200, headers: {}, body: '', ran: decision.operation.name }
+    return { status: decision.denial.status, headers: decision.denial.headers, body: decision.denial.body }
+  },
+  close: async () => {},
+})
+
+const overExpress: StartColumn = async (guard) => {
+  const ran: OperationName[] = []
+  const app = express()
+  app.use('/agent', expressGuard(guard), (req, res) => {
+    ran.push(decisionFor(guard, req)?.operation.name as OperationName)
+    res.json({ ok: true })
+  })
+  const server = app.listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  return {
+    name: 'express',
+    bindings: ['JSONRPC', 'HTTP+JSON'],
+    async send({ method, path, headers, body }, credential) {
+      const before = ran.length
+      const raw = ['host', 'agent.example', ...Object.entries(headers).flat(), ...credential]
+      const payload = body === undefined ? undefined : JSON.stringify(body)
+      if (payload !== undefined) raw.push('content-length', String(Buffer.byteLength(payload)))
+      const answer = await new Promise<Answer>((resolve, reject) => {
+        httpRequest({ port, host: '127.0.0.1', method, path: `/agent${path}`, headers: raw }, (response) => {
+          const chunks: Buffer[] = []
+          response.on('data', (chunk: Buffer) => chunks.push(chunk))
+          response.on('end', () =>
+            resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks).toString() }),
+          )
+        })
+          .on('error', reject)
+          .end(payload)
+      })
+      const [operation] = ran.slice(before)
+      return operation === undefined ? answer : { ...answer, ran: operation }
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.closeAllConnections()
+        server.close(() => resolve())
+      }),
+  }
+}
+
+export const columns: Readonly<Record<string, StartColumn>> = { 'bare core': bareCore, express: overExpress }

@@ -1,0 +1,102 @@
+/**
+ * The HTTP contract, once, as data: operations x bindings and versions x credentials x columns. A2A §7.4, §7.5, §13.1:
+ * missing is 401, not enough is 403, valid is let through, on the same operation (A27, A37, A38, A50).
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { AUDIENCE, makeRig, NOW, type Rig } from '../support/rig.ts'
+import { type Column, columns } from './columns.ts'
+import { contractRequests } from './operations.ts'
+
+interface Expected {
+  readonly status: number
+  readonly jsonRpc: number
+  readonly rest: string
+  readonly reason: string
+  readonly challenge: readonly (string | RegExp)[]
+}
+
+const METADATA = `resource_metadata="${AUDIENCE}/.well-known/oauth-protected-resource"`
+const expected: Readonly<Record<string, Expected>> = {
+  none: {
+    status: 401,
+    jsonRpc: -32050,
+    rest: 'UNAUTHENTICATED',
+    reason: 'UNAUTHENTICATED',
+    challenge: [`Bearer realm="a2a", scope="a2a:use", ${METADATA}, ApiKey realm="a2a", in="header", name="x-api-key"`],
+  },
+  bad: {
+    status: 401,
+    jsonRpc: -32050,
+    rest: 'UNAUTHENTICATED',
+    reason: 'UNAUTHENTICATED',
+    challenge: [
+      `Bearer realm="a2a", error="invalid_token", scope="a2a:use", ${METADATA}, ApiKey realm="a2a", in="header", name="x-api-key"`,
+    ],
+  },
+  malformed: { status: 400, jsonRpc: -32600, rest: 'INVALID_ARGUMENT', reason: 'INVALID_REQUEST', challenge: [] },
+  insufficient: {
+    status: 403,
+    jsonRpc: -32051,
+    rest: 'PERMISSION_DENIED',
+    reason: 'PERMISSION_DENIED',
+    challenge: [/^Bearer realm="a2a", error="insufficient_scope", scope="a2a:use", resource_metadata=/],
+  },
+}
+
+describe.each(Object.keys(columns))('contract over %s', (name) => {
+  let rig: Rig
+  let column: Column
+  const credentials: Record<string, string[]> = { none: [] }
+
+  beforeAll(async () => {
+    rig = await makeRig()
+    column = await (columns[name] as (typeof columns)[string])(rig.guard)
+    const bearer = async (claims: Record<string, unknown> = {}) => ['authorization', `Bearer ${await rig.token(claims)}`]
+    credentials['valid'] = await bearer()
+    credentials['insufficient'] = await bearer({ scope: 'a2a:other' })
+    credentials['bad'] = await bearer({ exp: NOW - 3600 })
+    credentials['malformed'] = [...(await bearer()), ...(await bearer())]
+  })
+  afterAll(async () => {
+    await column.close()
+    await rig.close()
+  })
+
+  describe.each(contractRequests)('$operation on $binding $version', (request) => {
+    it.each(Object.entries(expected))('A50 %s is refused and nothing runs', async (credential, want) => {
+      const answer = await column.send(request, credentials[credential] as string[])
+      expect(answer.ran).toBeUndefined()
+      expect(answer.status).toBe(want.status)
+      const challenge = answer.headers['www-authenticate'] ?? ''
+      for (const part of want.challenge) expect(challenge).toMatch(part)
+      if (want.challenge.length === 0) expect(challenge).toBe('')
+      const body = JSON.parse(answer.body) as { jsonrpc?: string; id?: unknown; error: Record<string, unknown> & { details?: unknown[]; data?: unknown[] } }
+      const info = { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: want.reason, domain: 'a2a-trust' }
+      if (request.binding === 'JSONRPC') {
+        expect(body).toMatchObject({ jsonrpc: '2.0', error: { code: want.jsonRpc, data: [info] } })
+        // The body is read only once the headers are good.
+        expect(body.id).toBe(want.status === 403 ? 7 : null)
+      } else {
+        expect(body).toMatchObject({ error: { code: want.status, status: want.rest, details: [info] } })
+      }
+      expect(answer.headers['cache-control']).toBe('no-store')
+    })
+
+    it('valid is let through, as the operation it is', async () => {
+      const answer = await column.send(request, credentials['valid'] as string[])
+      expect(answer).toMatchObject({ status: 200, ran: request.operation })
+    })
+  })
+
+  it('every decision left one event, with the principal where there was one, and no credential', () => {
+    const text = JSON.stringify(rig.events)
+    for (const line of Object.values(credentials).flat().filter((value) => value.startsWith('Bearer'))) {
+      expect(text).not.toContain(line.slice('Bearer '.length))
+    }
+    const count = contractRequests.length * (Object.keys(expected).length + 1)
+    expect(rig.events.length).toBe(count)
+    expect(new Set(rig.events.filter(({ allowed }) => allowed).map(({ principal }) => principal))).toEqual(
+      new Set(['oauth2:https%3A%2F%2Fissuer.example:alice']),
+    )
+  })
+})

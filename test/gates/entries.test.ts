@@ -1,0 +1,75 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { root } from './source-tree.ts'
+
+const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+  exports: Record<string, { types: string; default: string } | string>
+}
+const entries = Object.entries(exports).flatMap(([name, target]) =>
+  typeof target === 'string' ? [] : [{ name, file: target.default }],
+)
+
+/** Loads an entry of the built package in a process of its own and returns what the script prints. */
+function load(file: string, script: string, hook = ''): string {
+  const register = hook === '' ? [] : ['--import', `data:text/javascript,${encodeURIComponent(hook)}`]
+  const source = `const entry = await import(${JSON.stringify(join(root, file))}); ${script}`
+  return execFileSync(process.execPath, [...register, '--input-type=module', '-e', source], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+}
+
+const PEERS = [
+  'express',
+  'fastify',
+  'ioredis',
+  'bullmq',
+  '@grpc/grpc-js',
+  '@a2a-js/sdk',
+  '@opentelemetry/api',
+  'prom-client',
+  'oidc-provider',
+]
+const WITHOUT_PEERS = `
+import { register } from 'node:module'
+register('data:text/javascript,' + encodeURIComponent(\`
+  const peers = ${JSON.stringify(PEERS)}
+  export async function resolve(specifier, context, next) {
+    if (peers.some((peer) => specifier === peer || specifier.startsWith(peer + '/'))) throw new Error('absent: ' + specifier)
+    return next(specifier, context)
+  }
+\`))`
+
+describe('entry points (built)', () => {
+  it('each has the file and the types it names', () => {
+    for (const target of Object.values(exports)) {
+      for (const path of typeof target === 'string' ? [target] : Object.values(target))
+        expect(existsSync(join(root, path)), path).toBe(true)
+    }
+  })
+
+  it.each(entries)('$name exports what docs say it does', ({ name, file }) => {
+    const names = JSON.parse(load(file, 'console.log(JSON.stringify(Object.keys(entry).sort()))')) as string[]
+    const listed = JSON.parse(readFileSync(join(root, 'test/gates/exports.json'), 'utf8')) as Record<string, string[]>
+    expect(names).toEqual(listed[name])
+  })
+
+  it.each(entries)('$name loads with every optional peer absent', ({ file }) => {
+    expect(load(file, 'console.log("loaded")', WITHOUT_PEERS)).toBe('loaded\n')
+  })
+
+  it.each(entries)('$name opens nothing, starts nothing and reads no environment on import', ({ file }) => {
+    const hook = `
+      const read = []
+      process.env = new Proxy(process.env, { get(target, name) {
+        if (typeof name === 'string' && new Error().stack.includes('/dist/')) read.push(name)
+        return target[name]
+      } })
+      globalThis.readVariables = read`
+    const script =
+      'console.log(JSON.stringify({ read: globalThis.readVariables, active: process.getActiveResourcesInfo().filter((kind) => !/Pipe|TTY|File|FSReq/.test(kind)) }))'
+    expect(JSON.parse(load(file, script, hook))).toEqual({ read: [], active: [] })
+  })
+})
