@@ -138,6 +138,36 @@ describe('where an API key is looked for', () => {
     expect(ask('sid="alice-key"')).toMatchObject({ kind: 'invalid' })
   })
 
+  it('P70 a tampered cookie is refused like any other wrong key, without an exception', () => {
+    for (const value of ['s:alice-key.bad', 'alice-key%', '%E0%A4%A', '"alice-key', 'alice\u0000-key']) {
+      expect(cookie.authenticate(credentials(['Cookie', `sid=${value}`])), value).toMatchObject({
+        kind: 'invalid',
+        code: 'ERR_API_KEY_UNKNOWN',
+      })
+    }
+  })
+
+  it('P64 a name is compared as text, never as a pattern', () => {
+    const odd = scheme({ location: 'query', parameter: 'A.B+' })
+    expect(odd.authenticate(credentials([], 'AxBB=alice-key'))).toEqual({ kind: 'absent' })
+    expect(odd.authenticate(credentials([], 'A.B%2B=alice-key'))).toMatchObject({ kind: 'satisfied' })
+  })
+
+  it('P74 two schemes made of one frozen configuration do not disturb each other', () => {
+    const config = Object.freeze({
+      type: 'apiKey',
+      name: 'k',
+      location: 'header',
+      parameter: 'x-api-key',
+      keys: Object.freeze([Object.freeze({ ...alice })]),
+    } as const)
+    const one = createApiKeyScheme(config, testContext(NOW * 1000))
+    const two = createApiKeyScheme(config, testContext((NOW + 10) * 1000))
+    expect(one.authenticate(header('alice-key'))).toMatchObject({ kind: 'satisfied' })
+    expect(two.authenticate(header('alice-key'))).toMatchObject({ code: 'ERR_API_KEY_EXPIRED' })
+    expect(one.authenticate(header('alice-key'))).toMatchObject({ kind: 'satisfied' })
+  })
+
   it('one place only: a key elsewhere is not read', () => {
     expect(scheme().authenticate(credentials(['Cookie', 'x-api-key=alice-key'], 'x-api-key=alice-key'))).toEqual({
       kind: 'absent',
