@@ -27,6 +27,7 @@ const CODES = {
   // -- protocol: what the request is
   ERR_OPERATION_UNKNOWN: 'The request is not one of the A2A operations',
   ERR_REQUEST_MALFORMED: 'The request cannot be read in one way only',
+  ERR_VERSION_UNSUPPORTED: 'The request states an A2A version that is not spoken here, or states it twice',
   ERR_REQUEST_TOO_LARGE: 'The request body is larger than the limit',
   ERR_BODY_NOT_JSON: 'The request body is not JSON',
   ERR_CARD_VERSION: 'The card is neither a v1.0 nor a v0.3 card',

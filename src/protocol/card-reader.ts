@@ -1,17 +1,7 @@
 /** Reading a card's JSON member by member: own members only, every surprise a problem with its place. */
 import type { ErrorCode } from '../errors.ts'
 import type { CardProblem } from './card-model.ts'
-
-export type JsonObject = Readonly<Record<string, unknown>>
-
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-/** Own member, so that `__proto__` and `constructor` are names like any other (A26). */
-export function own(object: JsonObject, name: string): unknown {
-  return Object.hasOwn(object, name) ? object[name] : undefined
-}
+import { type JsonObject, own } from './json-object.ts'
 
 /** One step of a JSON Pointer (RFC 6901 §3). */
 export function step(name: string | number): string {

@@ -5,7 +5,8 @@
  */
 import type { ProtocolVersion } from '../types.ts'
 import type { CardScheme, RequiredScheme, Requirement } from './card-model.ts'
-import { type CardReader, isObject, type JsonObject, own, step } from './card-reader.ts'
+import { type CardReader, step } from './card-reader.ts'
+import { isObject, type JsonObject, own } from './json-object.ts'
 
 type SchemeReader = (
   reader: CardReader,

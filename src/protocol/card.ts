@@ -9,8 +9,9 @@
  */
 import type { ProtocolVersion } from '../types.ts'
 import type { CardInterface, CardModel, CardProblem, CardScheme, CardSkill } from './card-model.ts'
-import { type CardReader, cardReader, isObject, type JsonObject, own, step } from './card-reader.ts'
+import { type CardReader, cardReader, step } from './card-reader.ts'
 import { readRequirements, readSchemes } from './card-security.ts'
+import { isObject, type JsonObject, own } from './json-object.ts'
 
 /**
  * Reads a card. Never throws; every mistake is in `problems`, by JSON Pointer, and what is mistaken is in `model` only

@@ -39,12 +39,10 @@ function spell(
     http:
       route === ''
         ? []
-        : methods
-            .split('|')
-            .map((method) => ({
-              method: method as HttpRoute['method'],
-              path: version === '0.3' ? `/v1${path}` : path,
-            })),
+        : methods.split('|').map((method) => ({
+            method: method as HttpRoute['method'],
+            path: version === '0.3' ? `/v1${path}` : path,
+          })),
     ...(grpc === undefined ? {} : { grpc: GRPC[version] + grpc }),
   }
 }

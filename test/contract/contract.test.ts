@@ -51,7 +51,10 @@ describe.each(Object.keys(columns))('contract over %s', (name) => {
   beforeAll(async () => {
     rig = await makeRig()
     column = await (columns[name] as (typeof columns)[string])(rig.guard)
-    const bearer = async (claims: Record<string, unknown> = {}) => ['authorization', `Bearer ${await rig.token(claims)}`]
+    const bearer = async (claims: Record<string, unknown> = {}) => [
+      'authorization',
+      `Bearer ${await rig.token(claims)}`,
+    ]
     credentials['valid'] = await bearer()
     credentials['insufficient'] = await bearer({ scope: 'a2a:other' })
     credentials['bad'] = await bearer({ exp: NOW - 3600 })
@@ -70,7 +73,11 @@ describe.each(Object.keys(columns))('contract over %s', (name) => {
       const challenge = answer.headers['www-authenticate'] ?? ''
       for (const part of want.challenge) expect(challenge).toMatch(part)
       if (want.challenge.length === 0) expect(challenge).toBe('')
-      const body = JSON.parse(answer.body) as { jsonrpc?: string; id?: unknown; error: Record<string, unknown> & { details?: unknown[]; data?: unknown[] } }
+      const body = JSON.parse(answer.body) as {
+        jsonrpc?: string
+        id?: unknown
+        error: Record<string, unknown> & { details?: unknown[]; data?: unknown[] }
+      }
       const info = { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: want.reason, domain: 'a2a-trust' }
       if (request.binding === 'JSONRPC') {
         expect(body).toMatchObject({ jsonrpc: '2.0', error: { code: want.jsonRpc, data: [info] } })
@@ -90,7 +97,9 @@ describe.each(Object.keys(columns))('contract over %s', (name) => {
 
   it('every decision left one event, with the principal where there was one, and no credential', () => {
     const text = JSON.stringify(rig.events)
-    for (const line of Object.values(credentials).flat().filter((value) => value.startsWith('Bearer'))) {
+    for (const line of Object.values(credentials)
+      .flat()
+      .filter((value) => value.startsWith('Bearer'))) {
       expect(text).not.toContain(line.slice('Bearer '.length))
     }
     const count = contractRequests.length * (Object.keys(expected).length + 1)

@@ -12,19 +12,56 @@ export interface ContractRequest {
 }
 
 const message = { messageId: 'm-1', role: 'ROLE_USER', parts: [{ text: 'hello' }], metadata: { skillId: 'echo' } }
-const legacyMessage = { kind: 'message', messageId: 'm-1', role: 'user', parts: [{ kind: 'text', text: 'hello' }], metadata: { skillId: 'echo' } }
+const legacyMessage = {
+  kind: 'message',
+  messageId: 'm-1',
+  role: 'user',
+  parts: [{ kind: 'text', text: 'hello' }],
+  metadata: { skillId: 'echo' },
+}
 const config = { taskId: 't-1', id: 'c-1', url: 'https://client.example/hook' }
 
 /** name, JSON-RPC params 1.0, JSON-RPC method and params 0.3, HTTP 1.0, HTTP 0.3 (`null`: v0.3 has none), HTTP body. */
 type Row = readonly [OperationName, object, string, object, string, string | null, unknown?]
 
 const rows: readonly Row[] = [
-  ['SendMessage', { message }, 'message/send', { message: legacyMessage }, 'POST /message:send', 'POST /v1/message:send', { message }],
-  ['SendStreamingMessage', { message }, 'message/stream', { message: legacyMessage }, 'POST /message:stream', 'POST /v1/message:stream', { message }],
+  [
+    'SendMessage',
+    { message },
+    'message/send',
+    { message: legacyMessage },
+    'POST /message:send',
+    'POST /v1/message:send',
+    { message },
+  ],
+  [
+    'SendStreamingMessage',
+    { message },
+    'message/stream',
+    { message: legacyMessage },
+    'POST /message:stream',
+    'POST /v1/message:stream',
+    { message },
+  ],
   ['GetTask', { id: 't-1' }, 'tasks/get', { id: 't-1' }, 'GET /tasks/t-1', 'GET /v1/tasks/t-1'],
   ['ListTasks', {}, 'tasks/list', {}, 'GET /tasks', null],
-  ['CancelTask', { id: 't-1' }, 'tasks/cancel', { id: 't-1' }, 'POST /tasks/t-1:cancel', 'POST /v1/tasks/t-1:cancel', {}],
-  ['SubscribeToTask', { id: 't-1' }, 'tasks/resubscribe', { id: 't-1' }, 'GET /tasks/t-1:subscribe', 'GET /v1/tasks/t-1:subscribe'],
+  [
+    'CancelTask',
+    { id: 't-1' },
+    'tasks/cancel',
+    { id: 't-1' },
+    'POST /tasks/t-1:cancel',
+    'POST /v1/tasks/t-1:cancel',
+    {},
+  ],
+  [
+    'SubscribeToTask',
+    { id: 't-1' },
+    'tasks/resubscribe',
+    { id: 't-1' },
+    'GET /tasks/t-1:subscribe',
+    'GET /v1/tasks/t-1:subscribe',
+  ],
   [
     'CreateTaskPushNotificationConfig',
     config,

@@ -124,7 +124,9 @@ export async function makeRig(options: RigOptions = {}): Promise<Rig> {
         jti: 'jti-1',
         scope: 'a2a:use',
       }
-      const payload = Object.fromEntries(Object.entries({ ...good, ...claims }).filter(([, value]) => value !== undefined))
+      const payload = Object.fromEntries(
+        Object.entries({ ...good, ...claims }).filter(([, value]) => value !== undefined),
+      )
       return new SignJWT(payload as JWTPayload)
         .setProtectedHeader({ alg: 'ES256', kid: 'rig-1', typ: 'at+jwt', ...header })
         .sign(privateKey)
