@@ -178,10 +178,15 @@ function remoteSet(options: JwksCacheOptions, url: string | (() => Promise<strin
   }
 
   function find(kid: string | undefined, alg: string): KeyLookup | Promise<KeyLookup> {
-    if (set === undefined || since(fetchedAt) > MAX_AGE_MS) {
-      return coolingDown() ? answer(kid, alg) : refreshThenAnswer(kid, alg)
+    const age = since(fetchedAt)
+    if (set === undefined || age > MAX_AGE_MS) {
+      // An issuer that has failed already is tried again, but nobody waits for it while the last set still counts.
+      const wait = set === undefined || failedAt === undefined || age > STALE_IF_ERROR_MS
+      if (!coolingDown() && wait) return refreshThenAnswer(kid, alg)
+      if (!coolingDown()) void refresh()
+      return answer(kid, alg)
     }
-    if (since(fetchedAt) > REFRESH_AFTER_MS && !coolingDown()) void refresh()
+    if (age > REFRESH_AFTER_MS && !coolingDown()) void refresh()
     const known = kid === undefined || set.kids.has(kid)
     return known || coolingDown() || !maySeek(kid) ? answer(kid, alg) : refreshThenAnswer(kid, alg)
   }

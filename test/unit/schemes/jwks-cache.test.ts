@@ -152,6 +152,25 @@ describe('a JWK Set from a URL', () => {
     expect(cache.health()).toEqual({ ok: true })
   })
 
+  it('P51 nobody waits for an issuer that has failed already while the last set still counts', async () => {
+    let answer = (): Promise<Response> => Promise.resolve(Response.json(published))
+    const asked: number[] = []
+    const cache = remote(() => {
+      asked.push(now)
+      return answer()
+    })
+    await cache.warm()
+    answer = () => Promise.reject(new Error('down'))
+    seconds(601)
+    expect(await cache.find('a', 'ES256')).toMatchObject({ kind: 'found' })
+    answer = () => new Promise(() => undefined)
+    seconds(6)
+    for (let request = 0; request < 10; request++) {
+      expect(cache.find('a', 'ES256')).toMatchObject({ kind: 'found' })
+    }
+    expect(asked).toHaveLength(3)
+  })
+
   it('asks a failing issuer no more than once in five seconds', async () => {
     server.handle = down
     const cache = remote()
