@@ -23,6 +23,17 @@ const CODES = {
   // -- trust: trust file and pins
 
   // -- egress: what this process may reach
+  ERR_EGRESS_URL: 'The URL is too long, or can be read in more than one way',
+  ERR_EGRESS_SCHEME: 'The URL scheme may not be reached',
+  ERR_EGRESS_USERINFO: 'The URL has a user name or password',
+  ERR_EGRESS_PORT: 'The port may not be reached',
+  ERR_EGRESS_HOST: 'The host may not be reached',
+  ERR_EGRESS_ADDRESS: 'The host has an address that may not be reached',
+  ERR_EGRESS_DNS: 'The host has no address, or too many',
+  ERR_EGRESS_REDIRECT: 'The answer is a redirect that may not be followed',
+  ERR_EGRESS_TIMEOUT: 'The request took longer than the limit',
+  ERR_EGRESS_RESPONSE_SIZE: 'The answer is larger than the limit',
+  ERR_EGRESS_FAILED: 'The request could not be made',
 
   // -- protocol: what the request is
   ERR_OPERATION_UNKNOWN: 'The request is not one of the A2A operations',

@@ -4,5 +4,10 @@ import ipaddr from 'ipaddr.js'
 export function peerKey(address: string | undefined): string {
   if (address === undefined || !ipaddr.isValid(address)) return 'unknown'
   const parsed = ipaddr.process(address)
-  return parsed instanceof ipaddr.IPv6 ? `${parsed.parts.slice(0, 4).map((part) => part.toString(16)).join(':')}::/64` : parsed.toString()
+  return parsed instanceof ipaddr.IPv6
+    ? `${parsed.parts
+        .slice(0, 4)
+        .map((part) => part.toString(16))
+        .join(':')}::/64`
+    : parsed.toString()
 }

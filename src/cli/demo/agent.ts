@@ -47,13 +47,18 @@ export function demoCard(baseUrl: string, issuer: string) {
 /** Counts what reaches the agent, so that the demo can prove that a refused request did not. */
 export class DemoExecutor implements AgentExecutor {
   runs = 0
+  readonly #waiting = new Map<string, () => void>()
 
   async execute({ userMessage, taskId, contextId }: RequestContext, bus: ExecutionEventBus): Promise<void> {
     this.runs += 1
     const text = textOf(userMessage)
     bus.publish(AgentEvent.task(taskOf(taskId, contextId, TaskState.TASK_STATE_WORKING)))
     // A task that is asked to wait stays in progress until it is cancelled.
-    if (text.startsWith('wait')) return
+    if (text.startsWith('wait')) {
+      await new Promise<void>((resolve) => this.#waiting.set(taskId, resolve))
+      this.#finish(taskId, contextId, TaskState.TASK_STATE_CANCELED, bus)
+      return
+    }
     bus.publish(
       AgentEvent.artifactUpdate({
         taskId,
@@ -76,8 +81,9 @@ export class DemoExecutor implements AgentExecutor {
     this.#finish(taskId, contextId, TaskState.TASK_STATE_COMPLETED, bus)
   }
 
-  async cancelTask(taskId: string, bus: ExecutionEventBus): Promise<void> {
-    this.#finish(taskId, '', TaskState.TASK_STATE_CANCELED, bus)
+  async cancelTask(taskId: string): Promise<void> {
+    this.#waiting.get(taskId)?.()
+    this.#waiting.delete(taskId)
   }
 
   #finish(taskId: string, contextId: string, state: TaskState, bus: ExecutionEventBus): void {

@@ -1,0 +1,184 @@
+/** Options of `createEgress`: checked, copied and frozen once. */
+import { lookup } from 'node:dns/promises'
+import type { ErrorCode } from '../errors.ts'
+import { addressSet } from './address.ts'
+
+/** Addresses of a name. Rejecting or an empty list means there are none. */
+export type Resolver = (name: string) => Promise<readonly string[]>
+
+export interface EgressOptions {
+  /** URL schemes with colon. Default `['https:', 'http:']`, of which `requireHttps` leaves `https:`. */
+  readonly schemes?: readonly string[]
+  /** Ports that may be reached. Default `[443]`, and 80 with `requireHttps: false`. */
+  readonly ports?: readonly number[]
+  /** Refuse everything but https. Default true. */
+  readonly requireHttps?: boolean
+  /** Allow user name and password in a URL. Default false. */
+  readonly userinfo?: boolean
+  /** Longest URL in characters. Default 2048. */
+  readonly maxUrlLength?: number
+  /** Allow names without a dot. Default false. */
+  readonly singleLabelNames?: boolean
+  /** Last labels of names that are never public. Default: `localhost`, `local`, `internal` and others like them. */
+  readonly deniedSuffixes?: readonly string[]
+  /** Only these hosts: a name, an address, or `*.example.com` for every name below. Default: any. */
+  readonly allowHosts?: readonly string[]
+  /** Never these hosts. Wins over `allowHosts`. */
+  readonly denyHosts?: readonly string[]
+  /** Addresses or CIDR ranges that may be reached although they are not public. Default: none. */
+  readonly allowAddresses?: readonly string[]
+  /** Replaces DNS. Its answers are checked in the same way. Default: the system's resolver. */
+  readonly resolver?: Resolver
+  /** `'error'` refuses every redirect (default); a number is how many are followed, each checked like the first URL. */
+  readonly redirects?: 'error' | number
+  /** Largest response body after decompression, in bytes. Default 1 MiB. */
+  readonly maxResponseBytes?: number
+  /** From the call to the end of the body, in milliseconds, 1 to 600 000. Default 10 000. */
+  readonly timeoutMs?: number
+  /** `report`: denials are handed to `onDenied` and the request is made. Default `enforce`. */
+  readonly mode?: 'enforce' | 'report'
+  /** Called for each denial. */
+  readonly onDenied?: (denial: EgressDenial) => void
+  /**
+   * HTTP proxy that every request goes through, as `http://host:port`. The proxy resolves names, so an address can then
+   * be checked only where the URL spells it: bar private ranges at the proxy too.
+   */
+  readonly proxy?: string
+}
+
+export interface EgressDenial {
+  readonly reason: ErrorCode
+  /** Scheme, host and port; never path, query or user name. */
+  readonly origin: string
+  readonly mode: 'enforce' | 'report'
+}
+
+export interface EgressRules {
+  readonly schemes: ReadonlySet<string>
+  readonly ports: ReadonlySet<number>
+  readonly userinfo: boolean
+  readonly maxUrlLength: number
+  readonly singleLabelNames: boolean
+  readonly deniedSuffixes: readonly string[]
+  readonly allowHosts: HostMatch | undefined
+  readonly denyHosts: HostMatch
+  readonly allowAddress: (address: string) => boolean
+  readonly resolver: Resolver
+  readonly redirects: number
+  readonly maxResponseBytes: number
+  readonly timeoutMs: number
+  readonly mode: 'enforce' | 'report'
+  readonly onDenied: ((denial: EgressDenial) => void) | undefined
+  readonly proxy: string | undefined
+}
+
+type HostMatch = (host: string) => boolean
+
+const DENIED_SUFFIXES = ['localhost', 'local', 'internal', 'localdomain', 'home.arpa', 'lan', 'corp', 'home', 'intranet', 'private', 'onion', 'test', 'invalid', 'example', 'alt']
+
+/** Throws `TypeError` that names the option in quotes. Unknown options are refused: a typo must not open anything. */
+export function egressRules(options: EgressOptions): EgressRules {
+  const known = new Set<string>(OPTION_NAMES)
+  for (const name of Object.keys(options)) if (!known.has(name)) throw new TypeError(`"${name}" is not an option of createEgress`)
+  const requireHttps = flag(options, 'requireHttps', true)
+  const schemes = list(options, 'schemes', isScheme, 'http: or https:') ?? ['https:', 'http:']
+  const { redirects = 'error', mode = 'enforce', resolver = systemResolver, onDenied, proxy } = options
+  if (typeof resolver !== 'function') throw new TypeError('"resolver" must be a function')
+  if (onDenied !== undefined && typeof onDenied !== 'function') throw new TypeError('"onDenied" must be a function')
+  if (mode !== 'enforce' && mode !== 'report') throw new TypeError('"mode" must be enforce or report')
+  if (redirects !== 'error' && !isWhole(redirects, 0, 20)) throw new TypeError('"redirects" must be "error" or a whole number from 0 to 20')
+  if (proxy !== undefined && !(typeof proxy === 'string' && /^https?:\/\//.test(proxy) && URL.canParse(proxy))) {
+    throw new TypeError('"proxy" must be an http:// or https:// URL')
+  }
+  return Object.freeze({
+    schemes: new Set(schemes.filter((scheme) => !requireHttps || scheme === 'https:')),
+    ports: new Set(list(options, 'ports', (port) => isWhole(port, 1, 65_535), 'ports from 1 to 65535') ?? (requireHttps ? [443] : [443, 80])),
+    userinfo: flag(options, 'userinfo', false),
+    maxUrlLength: whole(options, 'maxUrlLength', 1, 65_536, 2048),
+    singleLabelNames: flag(options, 'singleLabelNames', false),
+    deniedSuffixes: list(options, 'deniedSuffixes', isName, 'names in lower case') ?? DENIED_SUFFIXES,
+    allowHosts: hostMatch(list(options, 'allowHosts', isHostPattern, HOSTS)),
+    denyHosts: hostMatch(list(options, 'denyHosts', isHostPattern, HOSTS)) ?? (() => false),
+    allowAddress: addressSet(list(options, 'allowAddresses', isRange, 'IP addresses or CIDR ranges') ?? []),
+    resolver,
+    redirects: redirects === 'error' ? 0 : redirects,
+    maxResponseBytes: whole(options, 'maxResponseBytes', 1, 1_073_741_824, 1_048_576),
+    timeoutMs: whole(options, 'timeoutMs', 1, 600_000, 10_000),
+    mode,
+    onDenied,
+    proxy,
+  })
+}
+
+const OPTION_NAMES = ['schemes', 'ports', 'requireHttps', 'userinfo', 'maxUrlLength', 'singleLabelNames', 'deniedSuffixes', 'allowHosts', 'denyHosts', 'allowAddresses', 'resolver', 'redirects', 'maxResponseBytes', 'timeoutMs', 'mode', 'onDenied', 'proxy'] satisfies (keyof EgressOptions)[]
+const HOSTS = 'host names in lower case, addresses, or *.example.com'
+
+const systemResolver: Resolver = async (name) =>
+  (await lookup(name, { all: true, order: 'verbatim' })).map(({ address }) => address)
+
+function flag(options: EgressOptions, name: 'requireHttps' | 'userinfo' | 'singleLabelNames', usual: boolean): boolean {
+  const value = options[name] ?? usual
+  if (typeof value !== 'boolean') throw new TypeError(`"${name}" must be true or false`)
+  return value
+}
+
+function whole(options: EgressOptions, name: 'maxUrlLength' | 'maxResponseBytes' | 'timeoutMs', minimum: number, maximum: number, usual: number): number {
+  const value = options[name] ?? usual
+  if (!isWhole(value, minimum, maximum)) throw new TypeError(`"${name}" must be a whole number from ${minimum} to ${maximum}`)
+  return value
+}
+
+function isWhole(value: unknown, minimum: number, maximum: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= minimum && (value as number) <= maximum
+}
+
+type ListName = 'schemes' | 'ports' | 'deniedSuffixes' | 'allowHosts' | 'denyHosts' | 'allowAddresses'
+
+function list<N extends ListName>(options: EgressOptions, name: N, accepts: (entry: unknown) => boolean, what: string): EgressOptions[N] {
+  const value = options[name]
+  if (value === undefined) return undefined as EgressOptions[N]
+  if (!Array.isArray(value)) throw new TypeError(`"${name}" must be a list of ${what}`)
+  value.forEach((entry, index) => {
+    if (!accepts(entry)) throw new TypeError(`"${name}" must hold ${what}; entry ${index} is something else`)
+  })
+  return Object.freeze([...value]) as unknown as EgressOptions[N]
+}
+
+function isScheme(entry: unknown): boolean {
+  return entry === 'http:' || entry === 'https:'
+}
+
+const NAME = /^(?!-)[a-z0-9-]+(?:\.[a-z0-9-]+)*$/
+
+function isName(entry: unknown): boolean {
+  return typeof entry === 'string' && NAME.test(entry)
+}
+
+function isHostPattern(entry: unknown): boolean {
+  return typeof entry === 'string' && (isName(entry.replace(/^\*\./, '')) || isRange(entry) || isRange(entry.replace(/^\[(.*)\]$/, '$1')))
+}
+
+function isRange(entry: unknown): boolean {
+  try {
+    addressSet([entry as string])
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** A wildcard stands for one or more whole labels, so `*.example.com` is neither `example.com` nor `evilexample.com` (P60). */
+function hostMatch(patterns: readonly string[] | undefined): HostMatch | undefined {
+  if (patterns === undefined) return undefined
+  const exact = new Set<string>()
+  const below: string[] = []
+  const ranges: string[] = []
+  for (const pattern of patterns) {
+    const bare = pattern.replace(/^\[(.*)\]$/, '$1')
+    if (pattern.startsWith('*.')) below.push(pattern.slice(1))
+    else if (isRange(bare)) ranges.push(bare)
+    else exact.add(pattern)
+  }
+  const inRange = addressSet(ranges)
+  return (host) => exact.has(host) || inRange(host) || below.some((ending) => host.endsWith(ending) && host.length > ending.length)
+}
