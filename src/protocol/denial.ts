@@ -1,74 +1,162 @@
-/** One denial, three renderings: JSON-RPC envelope, `google.rpc.Status`, gRPC status. DESIGN §4, A2A §3.3.2, §5.4. */
-import type { Binding, Denial, DenialReason, JsonRpcId, ProtocolVersion } from '../types.ts'
-import { type ChallengeFields, formatChallenges } from './challenge.ts'
+/**
+ * A denial as each binding and version writes it. What A2A itself defines (a task that is not there, the extended card)
+ * is written as the SDK's own handlers write it, byte for byte, so that "not yours" and "not there" are one answer; a
+ * contract test keeps it so. Everything else is ours, in the forms of A2A v1.0 §9.5, §10.6 and §11.6.
+ */
+import type { Binding, Denial, DenialReason, JsonRpcId, OperationName, ProtocolVersion } from '../types.ts'
+import { type ChallengeInput, formatChallenges } from './challenge.ts'
 
 export interface DenialInput {
   readonly reason: DenialReason
   readonly binding: Binding
   readonly version: ProtocolVersion
-  /** JSON-RPC only. `null`: none, or not read. */
+  /** Echoed on JSON-RPC; `null` (the default) when the body was not read. */
   readonly requestId?: JsonRpcId
-  readonly challenges?: readonly ChallengeFields[]
+  /** What was asked for, where it is known: the SDK answers its streaming operations in forms of their own. */
+  readonly operation?: OperationName
+  /** The task the caller named. It is in the text of `TASK_NOT_FOUND`, whether or not there is such a task. */
+  readonly taskId?: string
+  /** Written on 401 and 403. */
+  readonly challenges?: readonly ChallengeInput[]
+  /** Rounded up to whole seconds, at least 1. */
   readonly retryAfterSeconds?: number
-  /** HTTP status in place of the usual one of the reason. */
+  /** HTTP status in place of the reason's own: 413 for a body that is too large. */
   readonly status?: number
+  /** Text in place of the reason's own. Static: nothing of the request, no credential. */
+  readonly message?: string
 }
 
-interface Rendering {
+interface Form {
   readonly http: number
   readonly jsonRpc: number
-  readonly grpc: readonly [code: number, status: string]
-  /** All a caller is told in words. Static. */
+  readonly grpc: number
+  /** Canonical name of `grpc`, also the `status` of HTTP+JSON. */
+  readonly status: string
   readonly message: string
-  /** A2A's own errors are answered as the protected handler answers them: on JSON-RPC, HTTP 200. */
+  /** An error that A2A defines. On JSON-RPC it travels with HTTP 200, as everything a method answers. */
   readonly own?: true
 }
 
-const RENDERINGS: Readonly<Record<DenialReason, Rendering>> = {
-  UNAUTHENTICATED: { http: 401, jsonRpc: -32050, grpc: [16, 'UNAUTHENTICATED'], message: 'Authentication required' },
-  PERMISSION_DENIED: { http: 403, jsonRpc: -32051, grpc: [7, 'PERMISSION_DENIED'], message: 'Permission denied' },
-  INVALID_REQUEST: { http: 400, jsonRpc: -32600, grpc: [3, 'INVALID_ARGUMENT'], message: 'Invalid request' },
-  TASK_NOT_FOUND: { http: 404, jsonRpc: -32001, grpc: [5, 'NOT_FOUND'], message: 'Task not found', own: true },
-  RATE_LIMITED: { http: 429, jsonRpc: -32052, grpc: [8, 'RESOURCE_EXHAUSTED'], message: 'Too many requests' },
-  UNAVAILABLE: { http: 503, jsonRpc: -32053, grpc: [14, 'UNAVAILABLE'], message: 'Temporarily unavailable' },
+const FORMS: Readonly<Record<DenialReason, Form>> = {
+  UNAUTHENTICATED: {
+    http: 401,
+    jsonRpc: -32050,
+    grpc: 16,
+    status: 'UNAUTHENTICATED',
+    message: 'Authentication is required',
+  },
+  PERMISSION_DENIED: {
+    http: 403,
+    jsonRpc: -32051,
+    grpc: 7,
+    status: 'PERMISSION_DENIED',
+    message: 'The credentials do not permit this request',
+  },
+  INVALID_REQUEST: {
+    http: 400,
+    jsonRpc: -32600,
+    grpc: 3,
+    status: 'INVALID_ARGUMENT',
+    message: 'The request is malformed',
+  },
+  RATE_LIMITED: { http: 429, jsonRpc: -32052, grpc: 8, status: 'RESOURCE_EXHAUSTED', message: 'Too many requests' },
+  UNAVAILABLE: {
+    http: 503,
+    jsonRpc: -32053,
+    grpc: 14,
+    status: 'UNAVAILABLE',
+    message: 'The request cannot be authorized at the moment',
+  },
+  TASK_NOT_FOUND: { http: 404, jsonRpc: -32001, grpc: 5, status: 'NOT_FOUND', message: 'Task not found', own: true },
   UNSUPPORTED_OPERATION: {
     http: 400,
     jsonRpc: -32004,
-    grpc: [9, 'FAILED_PRECONDITION'],
-    message: 'This operation is not supported',
+    grpc: 9,
+    status: 'FAILED_PRECONDITION',
+    message: 'Agent does not support authenticated extended card.',
     own: true,
   },
   EXTENDED_AGENT_CARD_NOT_CONFIGURED: {
     http: 400,
     jsonRpc: -32007,
-    grpc: [9, 'FAILED_PRECONDITION'],
+    grpc: 9,
+    status: 'FAILED_PRECONDITION',
     message: 'Extended Agent Card not configured',
     own: true,
   },
 }
 
-const ERROR_INFO = 'type.googleapis.com/google.rpc.ErrorInfo'
-
-/** Says nothing but the reason: no name of a task, skill or tenant, and nothing the caller sent except its id. */
+/** Renders a denial. Total: any input gives an answer, and no header it writes can be broken out of. */
 export function renderDenial(input: DenialInput): Denial {
-  const { reason, binding, requestId = null, challenges = [], retryAfterSeconds } = input
-  const { http, jsonRpc, grpc, message, own } = RENDERINGS[reason]
-  const status = input.status ?? (own && binding === 'JSONRPC' ? 200 : http)
-  const info = { '@type': ERROR_INFO, reason, domain: own ? 'a2a-protocol.org' : 'a2a-trust' }
-  const body =
-    binding === 'JSONRPC'
-      ? { jsonrpc: '2.0', id: requestId, error: { code: jsonRpc, message, data: [info] } }
-      : { error: { code: status, status: grpc[1], message, details: [info] } }
+  const { reason } = input
+  const form = FORMS[reason]
+  const message = input.message ?? messageOf(form, input)
+  const { status, contentType, body } = write(form, message, input)
+  const headers: Record<string, string> = { 'content-type': contentType, 'cache-control': 'no-store' }
+  if (reason === 'UNAUTHENTICATED' || reason === 'PERMISSION_DENIED') {
+    const challenges = formatChallenges(input.challenges ?? [])
+    if (challenges !== '') headers['www-authenticate'] = challenges
+  }
+  if (input.retryAfterSeconds !== undefined) headers['retry-after'] = String(wholeSeconds(input.retryAfterSeconds))
   return Object.freeze({
     status,
-    headers: Object.freeze({
-      'content-type': 'application/json',
-      'cache-control': 'no-store',
-      ...(challenges.length === 0 ? {} : { 'www-authenticate': formatChallenges(challenges) }),
-      ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(Math.max(1, Math.ceil(retryAfterSeconds))) }),
-    }),
-    body: JSON.stringify(body),
+    headers: Object.freeze(headers),
+    body,
     reason,
-    grpc: Object.freeze({ code: grpc[0], status: grpc[1], message }),
+    grpc: Object.freeze({ code: form.grpc, status: form.status, message }),
   })
+}
+
+function messageOf(form: Form, { reason, taskId }: DenialInput): string {
+  return reason === 'TASK_NOT_FOUND' && taskId !== undefined ? `${form.message}: ${taskId}` : form.message
+}
+
+function wholeSeconds(seconds: number): number {
+  return Number.isFinite(seconds) ? Math.min(Math.max(1, Math.ceil(seconds)), 86_400) : 1
+}
+
+interface Written {
+  readonly status: number
+  readonly contentType: string
+  readonly body: string
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+function write(form: Form, message: string, input: DenialInput): Written {
+  const { binding, version } = input
+  const status = input.status ?? form.http
+  if (binding === 'JSONRPC') return writeJsonRpc(form, message, input)
+  // v0.3 REST has no envelope: the JSON-RPC error object stands alone.
+  if (version === '0.3') {
+    return { status, contentType: JSON_TYPE, body: JSON.stringify(jsonRpcError(form, message, input)) }
+  }
+  const error = { code: status, status: form.status, message, details: [errorInfo(form, input)] }
+  return { status, contentType: 'application/a2a+json; charset=utf-8', body: JSON.stringify({ error }) }
+}
+
+function writeJsonRpc(form: Form, message: string, input: DenialInput): Written {
+  const { requestId = null, operation, version } = input
+  const isStream = form.own === true && (operation === 'SendStreamingMessage' || operation === 'SubscribeToTask')
+  // The SDK drops the ids 0 and "" when a stream fails before its first event. Echoing them would tell the two apart.
+  const id = isStream ? requestId || null : requestId
+  const text = JSON.stringify({ jsonrpc: '2.0', id, error: jsonRpcError(form, message, input) })
+  if (isStream && version === '0.3' && operation === 'SubscribeToTask') {
+    return { status: 200, contentType: 'text/event-stream', body: `event: error\ndata: ${text}\n\n` }
+  }
+  return { status: form.own ? 200 : (input.status ?? form.http), contentType: JSON_TYPE, body: text }
+}
+
+function jsonRpcError(form: Form, message: string, input: DenialInput): object {
+  const error = { code: form.jsonRpc, message }
+  // v0.3 defines no data for its own errors.
+  return form.own && input.version === '0.3' ? error : { ...error, data: [errorInfo(form, input)] }
+}
+
+function errorInfo(form: Form, { reason }: DenialInput): object {
+  return {
+    '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
+    reason,
+    domain: form.own ? 'a2a-protocol.org' : 'a2a-trust',
+  }
 }
