@@ -43,9 +43,10 @@ export async function urlCommand(args: readonly string[], io: Io): Promise<numbe
     for (const [index, url] of urls.entries()) {
       const { verdict, reason, addresses } = await egress.check(url, { resolve: values.resolve })
       if (verdict === 'deny') denied += 1
-      const line = fromStdin || values.json
-        ? JSON.stringify({ line: index + 1, verdict, reason, ...(addresses === undefined ? {} : { addresses }) })
-        : `${verdict} ${reason}${addresses === undefined ? '' : ` ${addresses.join(' ')}`}`
+      const line =
+        fromStdin || values.json
+          ? JSON.stringify({ line: index + 1, verdict, reason, ...(addresses === undefined ? {} : { addresses }) })
+          : `${verdict} ${reason}${addresses === undefined ? '' : ` ${addresses.join(' ')}`}`
       io.stdout.write(`${line}\n`)
     }
     return denied === 0 ? exit.ok : exit.denied

@@ -39,7 +39,8 @@ export function checkUrl(text: string, rules: EgressRules): UrlVerdict {
     if (!isAllowedAddress(host, rules)) return deny('ERR_EGRESS_ADDRESS')
   } else {
     if (!rules.singleLabelNames && !host.includes('.')) return deny('ERR_EGRESS_HOST')
-    if (rules.deniedSuffixes.some((suffix) => host === suffix || host.endsWith(`.${suffix}`))) return deny('ERR_EGRESS_HOST')
+    if (rules.deniedSuffixes.some((suffix) => host === suffix || host.endsWith(`.${suffix}`)))
+      return deny('ERR_EGRESS_HOST')
   }
   return { allowed: true, url, host, literal }
 }
@@ -64,7 +65,8 @@ export async function resolveHost(host: string, rules: EgressRules): Promise<Res
   } catch {
     addresses = []
   }
-  if (addresses.length === 0 || addresses.length > MAX_ADDRESSES) return { allowed: false, reason: 'ERR_EGRESS_DNS', addresses: [] }
+  if (addresses.length === 0 || addresses.length > MAX_ADDRESSES)
+    return { allowed: false, reason: 'ERR_EGRESS_DNS', addresses: [] }
   if (!addresses.every((address) => isAllowedAddress(address, rules))) {
     return { allowed: false, reason: 'ERR_EGRESS_ADDRESS', addresses }
   }

@@ -3,7 +3,7 @@
  * where they become the connection's: what was checked is what is dialled, whatever DNS says a moment later.
  */
 import { isIP, type LookupFunction } from 'node:net'
-import { Agent, buildConnector, type Dispatcher, ProxyAgent, Response, fetch as undiciFetch } from 'undici'
+import { Agent, buildConnector, type Dispatcher, ProxyAgent, type Response, fetch as undiciFetch } from 'undici'
 import { type ErrorCode, TrustError } from '../errors.ts'
 import { checkUrl, isAllowedAddress, resolveHost } from './check.ts'
 import type { EgressRules } from './options.ts'
@@ -19,7 +19,8 @@ export interface GuardedFetch {
 }
 
 export function createGuardedFetch(rules: EgressRules): GuardedFetch {
-  const dispatcher = rules.proxy === undefined ? createDispatcher(rules) : new ProxyAgent({ uri: rules.proxy, proxyTunnel: true })
+  const dispatcher =
+    rules.proxy === undefined ? createDispatcher(rules) : new ProxyAgent({ uri: rules.proxy, proxyTunnel: true })
   return {
     fetch: async (input, init) => {
       const { url, ...request } = requestOf(input, init)
@@ -108,7 +109,12 @@ function requestOf(input: FetchInput, init: FetchInit): PlainRequest & { readonl
   }
 }
 
-async function follow(rules: EgressRules, dispatcher: Dispatcher, first: string, request: PlainRequest): Promise<globalThis.Response> {
+async function follow(
+  rules: EgressRules,
+  dispatcher: Dispatcher,
+  first: string,
+  request: PlainRequest,
+): Promise<globalThis.Response> {
   const timeout = AbortSignal.timeout(rules.timeoutMs)
   const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout
   let { method, headers, body } = request
@@ -117,19 +123,32 @@ async function follow(rules: EgressRules, dispatcher: Dispatcher, first: string,
     const verdict = checkUrl(target, rules)
     if (!verdict.allowed) {
       const failure = denied(rules, verdict.reason, target)
-      if (failure !== undefined || !URL.canParse(target)) throw failure ?? new TrustError(verdict.reason, { details: { origin: 'invalid URL' } })
+      if (failure !== undefined || !URL.canParse(target))
+        throw failure ?? new TrustError(verdict.reason, { details: { origin: 'invalid URL' } })
     }
     const url = new URL(target)
-    const response = await send(rules, dispatcher, url, { ...request.rest, method, headers: [...headers], body, signal, redirect: 'manual', ...duplexFor(body) })
+    const response = await send(rules, dispatcher, url, {
+      ...request.rest,
+      method,
+      headers: [...headers],
+      body,
+      signal,
+      redirect: 'manual',
+      ...duplexFor(body),
+    })
     const location = REDIRECTS.has(response.status) ? response.headers.get('location') : null
     if (location === null || request.redirect === 'manual') return limited(rules, response, url, hops > 0, signal)
 
     await response.body?.cancel().catch(() => undefined)
-    const refuse = () => new TrustError('ERR_EGRESS_REDIRECT', { details: { origin: url.origin, status: response.status } })
+    const refuse = () =>
+      new TrustError('ERR_EGRESS_REDIRECT', { details: { origin: url.origin, status: response.status } })
     if (request.redirect === 'error' || hops >= rules.redirects) throw refuse()
     const next = nextUrl(location, url)
     if (next === undefined || (url.protocol === 'https:' && next.protocol !== 'https:')) throw refuse()
-    const toGet = response.status === 303 ? method !== 'HEAD' : (response.status === 301 || response.status === 302) && method === 'POST'
+    const toGet =
+      response.status === 303
+        ? method !== 'HEAD'
+        : (response.status === 301 || response.status === 302) && method === 'POST'
     if (toGet) {
       method = 'GET'
       body = null
@@ -139,7 +158,12 @@ async function follow(rules: EgressRules, dispatcher: Dispatcher, first: string,
       // What was meant for one origin is not carried to another, in no header and not in the body.
       if (body !== null) throw refuse()
       headers = without(headers, (name) => !SAFELISTED.has(name))
-    } else if (body !== null && typeof body !== 'string' && !(body instanceof URLSearchParams) && !ArrayBuffer.isView(body)) {
+    } else if (
+      body !== null &&
+      typeof body !== 'string' &&
+      !(body instanceof URLSearchParams) &&
+      !ArrayBuffer.isView(body)
+    ) {
       throw refuse()
     }
     target = next.href
@@ -152,7 +176,9 @@ const SAFELISTED = new Set(['accept', 'accept-language', 'content-language', 'co
 /** `undefined` for a Location that the URL parser would rewrite. */
 function nextUrl(location: string, base: URL): URL | undefined {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-  return /[\u0000-\u0020\u007f\\]/.test(location) || !URL.canParse(location, base.href) ? undefined : new URL(location, base.href)
+  return /[\u0000-\u0020\u007f\\]/.test(location) || !URL.canParse(location, base.href)
+    ? undefined
+    : new URL(location, base.href)
 }
 
 function without(headers: Headers, drop: (name: string) => boolean): Headers {
@@ -177,7 +203,8 @@ function coded(rules: EgressRules, url: URL, fault: unknown): unknown {
   const details = { origin: url.origin }
   for (let cause = fault, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth += 1) {
     if (cause instanceof TrustError) return cause
-    const errors: unknown = cause instanceof AggregateError ? cause.errors.find((each) => each instanceof TrustError) : undefined
+    const errors: unknown =
+      cause instanceof AggregateError ? cause.errors.find((each) => each instanceof TrustError) : undefined
     if (errors !== undefined) return errors
     if (cause.name === 'TimeoutError') {
       return new TrustError('ERR_EGRESS_TIMEOUT', { details: { ...details, timeoutMs: rules.timeoutMs }, cause: fault })
@@ -185,13 +212,24 @@ function coded(rules: EgressRules, url: URL, fault: unknown): unknown {
   }
   if (fault instanceof Error && fault.name === 'AbortError') return fault
   const code = (fault as { cause?: { code?: unknown } } | null)?.cause?.code
-  return new TrustError('ERR_EGRESS_FAILED', { details: { ...details, reason: typeof code === 'string' ? code : 'no answer' }, cause: fault })
+  return new TrustError('ERR_EGRESS_FAILED', {
+    details: { ...details, reason: typeof code === 'string' ? code : 'no answer' },
+    cause: fault,
+  })
 }
 
 /** The response with a body that ends in an error beyond the limit, counted after decompression. */
-function limited(rules: EgressRules, response: Response, url: URL, redirected: boolean, signal: AbortSignal): globalThis.Response {
+function limited(
+  rules: EgressRules,
+  response: Response,
+  url: URL,
+  redirected: boolean,
+  signal: AbortSignal,
+): globalThis.Response {
   const tooLarge = () =>
-    new TrustError('ERR_EGRESS_RESPONSE_SIZE', { details: { origin: url.origin, maxResponseBytes: rules.maxResponseBytes } })
+    new TrustError('ERR_EGRESS_RESPONSE_SIZE', {
+      details: { origin: url.origin, maxResponseBytes: rules.maxResponseBytes },
+    })
   const announced = Number(response.headers.get('content-length') ?? 0)
   if (response.body === null) return response as unknown as globalThis.Response
   if (announced > rules.maxResponseBytes) {

@@ -47,7 +47,9 @@ export function createEgress(options: EgressOptions = {}): Egress {
       if (!resolve) return { verdict: 'allow', reason: 'allowed' }
       const { allowed, addresses, ...rest } = await resolveHost(verdict.host, rules)
       const known = addresses.length === 0 ? {} : { addresses }
-      return 'reason' in rest ? { verdict: 'deny', reason: rest.reason, ...known } : { verdict: allowed ? 'allow' : 'deny', reason: 'allowed', ...known }
+      return 'reason' in rest
+        ? { verdict: 'deny', reason: rest.reason, ...known }
+        : { verdict: allowed ? 'allow' : 'deny', reason: 'allowed', ...known }
     },
   })
 }

@@ -74,25 +74,46 @@ export interface EgressRules {
 
 type HostMatch = (host: string) => boolean
 
-const DENIED_SUFFIXES = ['localhost', 'local', 'internal', 'localdomain', 'home.arpa', 'lan', 'corp', 'home', 'intranet', 'private', 'onion', 'test', 'invalid', 'example', 'alt']
+const DENIED_SUFFIXES = [
+  'localhost',
+  'local',
+  'internal',
+  'localdomain',
+  'home.arpa',
+  'lan',
+  'corp',
+  'home',
+  'intranet',
+  'private',
+  'onion',
+  'test',
+  'invalid',
+  'example',
+  'alt',
+]
 
 /** Throws `TypeError` that names the option in quotes. Unknown options are refused: a typo must not open anything. */
 export function egressRules(options: EgressOptions): EgressRules {
   const known = new Set<string>(OPTION_NAMES)
-  for (const name of Object.keys(options)) if (!known.has(name)) throw new TypeError(`"${name}" is not an option of createEgress`)
+  for (const name of Object.keys(options))
+    if (!known.has(name)) throw new TypeError(`"${name}" is not an option of createEgress`)
   const requireHttps = flag(options, 'requireHttps', true)
   const schemes = list(options, 'schemes', isScheme, 'http: or https:') ?? ['https:', 'http:']
   const { redirects = 'error', mode = 'enforce', resolver = systemResolver, onDenied, proxy } = options
   if (typeof resolver !== 'function') throw new TypeError('"resolver" must be a function')
   if (onDenied !== undefined && typeof onDenied !== 'function') throw new TypeError('"onDenied" must be a function')
   if (mode !== 'enforce' && mode !== 'report') throw new TypeError('"mode" must be enforce or report')
-  if (redirects !== 'error' && !isWhole(redirects, 0, 20)) throw new TypeError('"redirects" must be "error" or a whole number from 0 to 20')
+  if (redirects !== 'error' && !isWhole(redirects, 0, 20))
+    throw new TypeError('"redirects" must be "error" or a whole number from 0 to 20')
   if (proxy !== undefined && !(typeof proxy === 'string' && /^https?:\/\//.test(proxy) && URL.canParse(proxy))) {
     throw new TypeError('"proxy" must be an http:// or https:// URL')
   }
   return Object.freeze({
     schemes: new Set(schemes.filter((scheme) => !requireHttps || scheme === 'https:')),
-    ports: new Set(list(options, 'ports', (port) => isWhole(port, 1, 65_535), 'ports from 1 to 65535') ?? (requireHttps ? [443] : [443, 80])),
+    ports: new Set(
+      list(options, 'ports', (port) => isWhole(port, 1, 65_535), 'ports from 1 to 65535') ??
+        (requireHttps ? [443] : [443, 80]),
+    ),
     userinfo: flag(options, 'userinfo', false),
     maxUrlLength: whole(options, 'maxUrlLength', 1, 65_536, 2048),
     singleLabelNames: flag(options, 'singleLabelNames', false),
@@ -110,7 +131,25 @@ export function egressRules(options: EgressOptions): EgressRules {
   })
 }
 
-const OPTION_NAMES = ['schemes', 'ports', 'requireHttps', 'userinfo', 'maxUrlLength', 'singleLabelNames', 'deniedSuffixes', 'allowHosts', 'denyHosts', 'allowAddresses', 'resolver', 'redirects', 'maxResponseBytes', 'timeoutMs', 'mode', 'onDenied', 'proxy'] satisfies (keyof EgressOptions)[]
+const OPTION_NAMES = [
+  'schemes',
+  'ports',
+  'requireHttps',
+  'userinfo',
+  'maxUrlLength',
+  'singleLabelNames',
+  'deniedSuffixes',
+  'allowHosts',
+  'denyHosts',
+  'allowAddresses',
+  'resolver',
+  'redirects',
+  'maxResponseBytes',
+  'timeoutMs',
+  'mode',
+  'onDenied',
+  'proxy',
+] satisfies (keyof EgressOptions)[]
 const HOSTS = 'host names in lower case, addresses, or *.example.com'
 
 const systemResolver: Resolver = async (name) =>
@@ -122,9 +161,16 @@ function flag(options: EgressOptions, name: 'requireHttps' | 'userinfo' | 'singl
   return value
 }
 
-function whole(options: EgressOptions, name: 'maxUrlLength' | 'maxResponseBytes' | 'timeoutMs', minimum: number, maximum: number, usual: number): number {
+function whole(
+  options: EgressOptions,
+  name: 'maxUrlLength' | 'maxResponseBytes' | 'timeoutMs',
+  minimum: number,
+  maximum: number,
+  usual: number,
+): number {
   const value = options[name] ?? usual
-  if (!isWhole(value, minimum, maximum)) throw new TypeError(`"${name}" must be a whole number from ${minimum} to ${maximum}`)
+  if (!isWhole(value, minimum, maximum))
+    throw new TypeError(`"${name}" must be a whole number from ${minimum} to ${maximum}`)
   return value
 }
 
@@ -134,7 +180,12 @@ function isWhole(value: unknown, minimum: number, maximum: number): value is num
 
 type ListName = 'schemes' | 'ports' | 'deniedSuffixes' | 'allowHosts' | 'denyHosts' | 'allowAddresses'
 
-function list<N extends ListName>(options: EgressOptions, name: N, accepts: (entry: unknown) => boolean, what: string): EgressOptions[N] {
+function list<N extends ListName>(
+  options: EgressOptions,
+  name: N,
+  accepts: (entry: unknown) => boolean,
+  what: string,
+): EgressOptions[N] {
   const value = options[name]
   if (value === undefined) return undefined as EgressOptions[N]
   if (!Array.isArray(value)) throw new TypeError(`"${name}" must be a list of ${what}`)
@@ -155,7 +206,10 @@ function isName(entry: unknown): boolean {
 }
 
 function isHostPattern(entry: unknown): boolean {
-  return typeof entry === 'string' && (isName(entry.replace(/^\*\./, '')) || isRange(entry) || isRange(entry.replace(/^\[(.*)\]$/, '$1')))
+  return (
+    typeof entry === 'string' &&
+    (isName(entry.replace(/^\*\./, '')) || isRange(entry) || isRange(entry.replace(/^\[(.*)\]$/, '$1')))
+  )
 }
 
 function isRange(entry: unknown): boolean {
@@ -180,5 +234,6 @@ function hostMatch(patterns: readonly string[] | undefined): HostMatch | undefin
     else exact.add(pattern)
   }
   const inRange = addressSet(ranges)
-  return (host) => exact.has(host) || inRange(host) || below.some((ending) => host.endsWith(ending) && host.length > ending.length)
+  return (host) =>
+    exact.has(host) || inRange(host) || below.some((ending) => host.endsWith(ending) && host.length > ending.length)
 }

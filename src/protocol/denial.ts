@@ -127,8 +127,8 @@ function write(form: Form, message: string, input: DenialInput): Written {
   const { binding, version } = input
   const status = input.status ?? form.http
   if (binding === 'JSONRPC') return writeJsonRpc(form, message, input)
-  // v0.3 REST has no envelope: the JSON-RPC error object stands alone.
-  if (version === '0.3') {
+  // v0.3 REST has no envelope: for what A2A defines, the SDK writes the JSON-RPC error object alone.
+  if (form.own && version === '0.3') {
     return { status, contentType: JSON_TYPE, body: JSON.stringify(jsonRpcError(form, message, input)) }
   }
   const error = { code: status, status: form.status, message, details: [errorInfo(form, input)] }

@@ -55,10 +55,10 @@ describe.each(Object.keys(columns))('contract over %s', (name) => {
       'authorization',
       `Bearer ${await rig.token(claims)}`,
     ]
-    credentials['valid'] = await bearer()
-    credentials['insufficient'] = await bearer({ scope: 'a2a:other' })
-    credentials['bad'] = await bearer({ exp: NOW - 3600 })
-    credentials['malformed'] = [...(await bearer()), ...(await bearer())]
+    credentials.valid = await bearer()
+    credentials.insufficient = await bearer({ scope: 'a2a:other' })
+    credentials.bad = await bearer({ exp: NOW - 3600 })
+    credentials.malformed = [...(await bearer()), ...(await bearer())]
   })
   afterAll(async () => {
     await column.close()
@@ -90,7 +90,7 @@ describe.each(Object.keys(columns))('contract over %s', (name) => {
     })
 
     it('valid is let through, as the operation it is', async () => {
-      const answer = await column.send(request, credentials['valid'] as string[])
+      const answer = await column.send(request, credentials.valid as string[])
       expect(answer).toMatchObject({ status: 200, ran: request.operation })
     })
   })

@@ -58,8 +58,8 @@ describe('the package as it is published', () => {
       securitySchemes: { key: { apiKeySecurityScheme: { location: 'header', name: 'X-API-Key' } } },
       securityRequirements: [{ schemes: { key: { list: [] } } }],
     }
-    // SHA-256 of `correct horse battery staple`.
-    const sha256 = 'c4bbcb1fbec99d65bf59d85c8cb62ee2db963f0fe106f483d9afa73bd4e39a8a'
+    // SHA-256 of `correct-horse-battery-staple`.
+    const sha256 = '87cbebfeebc05f7c54ac9336c4b4bbec831227a641951a4bde7edd56020f8590'
     writeFileSync(join(app, 'keys.yaml'), `- id: one\n  sha256: ${sha256}\n  owner: alice\n`)
     writeFileSync(join(app, 'card.json'), JSON.stringify(card))
     writeFileSync(
@@ -75,7 +75,7 @@ describe('the package as it is published', () => {
          const decision = await guard.check(request)
          return decision.allowed ? decision.principal.subject : decision.denial.status
        }
-       console.log(JSON.stringify([await ask(), await ask('wrong'), await ask('correct horse battery staple')]))
+       console.log(JSON.stringify([await ask(), await ask('wrong'), await ask('correct-horse-battery-staple')]))
        await guard.close()`,
     )
     expect(JSON.parse(execFileSync(process.execPath, ['main.mjs'], { cwd: app, encoding: 'utf8' }))).toEqual([
