@@ -11,6 +11,10 @@ usage:
   a2a-trust policy lint --policy FILE [--json]
   a2a-trust policy explain --policy FILE [REQUEST.json|-] [--at TIME] [--json]
   a2a-trust url check URL…|- [--no-resolve] [--hosts FILE] [--json]
+  a2a-trust keys generate -o FILE [--alg ES256] [--kid ID] [--example]
+  a2a-trust keys jwks FILE…
+  a2a-trust keys hash [--new] [--id ID --owner OWNER]
+  a2a-trust keys certs --dir DIR [--identity URI] [--days N]
   a2a-trust demo [--serve]
 
 TIME is unix seconds or RFC 3339. \`-\` reads stdin, one item a line; a line that starts with " is a JSON string.
@@ -26,6 +30,10 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   'policy lint': async () => (await import('./policy.ts')).policyLintCommand,
   'policy explain': async () => (await import('./policy.ts')).policyExplainCommand,
   'url check': async () => (await import('./url.ts')).urlCommand,
+  'keys generate': async () => (await import('./keys.ts')).keysGenerateCommand,
+  'keys jwks': async () => (await import('./keys.ts')).keysJwksCommand,
+  'keys hash': async () => (await import('./keys.ts')).keysHashCommand,
+  'keys certs': async () => (await import('./keys.ts')).keysCertsCommand,
   demo: async () => (await import('./demo.ts')).demoCommand,
 }
 
