@@ -1,0 +1,59 @@
+import { spawnSync } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { sha256Hex } from '../../src/internal/sha256.ts'
+
+const command = join(import.meta.dirname, '../../dist/cli/main.js')
+const folder = mkdtempSync(join(tmpdir(), 'a2a-trust-keys-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+function run(args: readonly string[], input = '') {
+  return spawnSync(process.execPath, [command, 'keys', ...args], { input, encoding: 'utf8', cwd: folder })
+}
+
+describe('keys', () => {
+  it('generate writes a private key for its owner only, prints the public one, and never writes over a file', () => {
+    const made = run(['generate', '-o', 'key.json', '--alg', 'EdDSA'])
+    expect(made.status).toBe(0)
+    const secret = JSON.parse(readFileSync(join(folder, 'key.json'), 'utf8')) as Record<string, string>
+    const shown = JSON.parse(made.stdout) as Record<string, string>
+    expect(statSync(join(folder, 'key.json')).mode & 0o777).toBe(0o600)
+    expect(secret.d).toBeDefined()
+    expect(shown).toEqual(Object.fromEntries(Object.entries(secret).filter(([name]) => name !== 'd')))
+    const again = run(['generate', '-o', 'key.json'])
+    expect(again).toMatchObject({
+      status: 4,
+      stdout: '',
+      stderr: 'error: key.json exists already and is left as it is\n',
+    })
+    expect(JSON.parse(readFileSync(join(folder, 'key.json'), 'utf8'))).toEqual(secret)
+  })
+
+  it('jwks prints public keys only, and refuses a symmetric one', () => {
+    run(['generate', '-o', 'one.json'])
+    const { stdout, status } = run(['jwks', 'one.json'])
+    expect(status).toBe(0)
+    expect(stdout).not.toContain('"d"')
+    expect(JSON.parse(stdout)).toMatchObject({ keys: [{ kty: 'EC', crv: 'P-256', alg: 'ES256', use: 'sig' }] })
+  })
+
+  it('hash: the digest of a key, or a new key shown once', () => {
+    expect(run(['hash'], 'a-key-that-is-long-enough\n').stdout).toBe(`${sha256Hex('a-key-that-is-long-enough')}\n`)
+    const { stdout, stderr } = run(['hash', '--new', '--id', 'p', '--owner', 'o'])
+    const key = /shown once: (\S+)/.exec(stderr)?.[1] as string
+    expect(stdout).toBe(`- id: "p"\n  sha256: ${sha256Hex(key)}\n  owner: "o"\n`)
+    expect(run(['hash'], 'short\n')).toMatchObject({ status: 4, stdout: '' })
+  })
+
+  it('certs: a client certificate that the CA signed, with the identity', () => {
+    expect(run(['certs', '--dir', '.']).status).toBe(0)
+    const ca = new X509Certificate(readFileSync(join(folder, 'ca.pem')))
+    const client = new X509Certificate(readFileSync(join(folder, 'client.pem')))
+    expect(client.verify(ca.publicKey)).toBe(true)
+    expect(client.subjectAltName).toBe('URI:spiffe://example.org/agents/demo')
+    expect(statSync(join(folder, 'client-key.pem')).mode & 0o777).toBe(0o600)
+  })
+})
