@@ -164,29 +164,28 @@ function isSameTarget(a: RouteMatch, b: RouteMatch): boolean {
 }
 
 const MOST_PARAMETERS = 256
-const QUERY_FIELDS: Readonly<Record<string, keyof RequestFields>> = {
-  tenant: 'tenant',
-  contextId: 'contextId',
-  context_id: 'contextId',
-}
 
-/** What the query says about the target. A name given twice, or nested (`tenant[]`), is read differently by parsers. */
+/**
+ * What the query says about the target. A name given twice, or nested (`tenant[]`), is read differently by parsers; the
+ * original name of a field (`context_id`) may repeat its value, as in bodies.
+ */
 function readQuery(query: string, name: OperationName): RequestFields | undefined {
   if (query === '') return {}
   if (query.includes('#')) return undefined
   const parameters = new URLSearchParams(query)
   if (parameters.size > MOST_PARAMETERS) return undefined
-  const found: { tenant?: string; contextId?: string } = {}
-  const seen = new Set<string>()
+  const fields = name === 'ListTasks' ? ['tenant', 'contextId', 'context_id'] : ['tenant']
+  const found = new Map<string, string>()
   for (const [key, value] of parameters) {
-    const plain = key.replace(/[[.].*$/s, '')
-    const field = Object.hasOwn(QUERY_FIELDS, plain) ? (QUERY_FIELDS[plain] as 'tenant' | 'contextId') : undefined
-    if (field === undefined || (field === 'contextId' && name !== 'ListTasks')) continue
-    if (plain !== key || seen.has(field) || value.includes('\ufffd')) return undefined
-    seen.add(field)
-    if (value !== '') found[field] = value
+    const field = key.replace(/[[.].*$/s, '')
+    if (!fields.includes(field)) continue
+    if (field !== key || found.has(field) || value.includes('\ufffd')) return undefined
+    found.set(field, value)
   }
-  return found
+  const tenant = found.get('tenant') || undefined
+  const contextId = found.get('contextId') || undefined
+  if ((found.get('context_id') || contextId) !== contextId) return undefined
+  return { ...(tenant === undefined ? {} : { tenant }), ...(contextId === undefined ? {} : { contextId }) }
 }
 
 /**
@@ -220,6 +219,10 @@ export function identifyOperation(
     // v0.3 clients in Go and Python send `null` where they mean no body.
     const params = body.value ?? undefined
     if (params !== undefined && !isObject(params)) return unknown('ERR_REQUEST_MALFORMED')
+    // RFC 9110 §9.3.1: content in a GET means nothing, so a handler ignores what we would have read in it.
+    if (binding === 'HTTP+JSON' && request.method !== 'POST' && Object.keys(params ?? {}).length > 0) {
+      return unknown('ERR_REQUEST_MALFORMED')
+    }
     const { name, version, ...target } = head.operation
     return finish({ name, version, binding }, params, fieldsOf(target)) ?? unknown('ERR_REQUEST_MALFORMED')
   }

@@ -54,12 +54,20 @@ function member(fields: Collector, owner: JsonObject | undefined, ...names: stri
   return found
 }
 
-/** ProtoJSON accepts a field's JSON name and its original name (protobuf.dev, ProtoJSON Format). */
-function addBoth(fields: Collector, field: keyof RequestFields, owner: JsonObject | undefined, name: string): void {
+/**
+ * A field under its JSON name. ProtoJSON also accepts the field's original name (`task_id`), A2A §5.5 does not, and SDKs
+ * differ; so the original name may repeat the value, never give it.
+ */
+function addMember(fields: Collector, field: keyof RequestFields, owner: JsonObject | undefined, name: string): void {
   if (owner === undefined) return
-  fields.add(field, own(owner, name))
+  const value = own(owner, name)
+  fields.add(field, value)
   const original = name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-  if (original !== name) fields.add(field, own(owner, original))
+  if (original !== name && !repeats(own(owner, original), value)) fields.malformed = true
+}
+
+function repeats(value: unknown, said: unknown): boolean {
+  return value === undefined || value === null || value === '' || value === said
 }
 
 export interface FieldSource {
@@ -77,7 +85,7 @@ export function readFields(source: FieldSource, selection: SkillSelection | unde
   const fields = collector()
   for (const [field, value] of Object.entries(source.target)) fields.add(field as keyof RequestFields, value)
   const { params } = source
-  addBoth(fields, 'tenant', params, 'tenant')
+  addMember(fields, 'tenant', params, 'tenant')
   const message = readOperands(fields, source)
   readDeclaredSkill(fields, selection, [message, params])
   return fields.malformed ? undefined : fields.found
@@ -89,20 +97,22 @@ function readOperands(fields: Collector, { name, version, binding, params }: Fie
   switch (name) {
     case 'SendMessage':
     case 'SendStreamingMessage': {
-      const message = legacyNames ? member(fields, params, 'message', 'request') : member(fields, params, 'message')
-      addBoth(fields, 'taskId', message, 'taskId')
-      addBoth(fields, 'contextId', message, 'contextId')
+      // a2a.proto of v0.3 calls the field `request` and its JSON name is `message`.
+      const message = member(fields, params, ...(legacyNames ? ['message', 'request'] : ['message']))
+      if (binding === 'HTTP+JSON' && params !== undefined && Object.hasOwn(params, 'request')) fields.malformed = true
+      addMember(fields, 'taskId', message, 'taskId')
+      addMember(fields, 'contextId', message, 'contextId')
       readInlineConfig(fields, params)
       return message
     }
     case 'GetTask':
     case 'CancelTask':
     case 'SubscribeToTask':
-      addBoth(fields, 'taskId', params, 'id')
+      addMember(fields, 'taskId', params, 'id')
       if (legacyNames) addName(fields, params, 'name', TASK_NAME)
       return undefined
     case 'ListTasks':
-      addBoth(fields, 'contextId', params, 'contextId')
+      addMember(fields, 'contextId', params, 'contextId')
       return undefined
     case 'CreateTaskPushNotificationConfig':
     case 'GetTaskPushNotificationConfig':
@@ -119,12 +129,10 @@ function readOperands(fields: Collector, { name, version, binding, params }: Fie
 function readInlineConfig(fields: Collector, params: JsonObject | undefined): void {
   const configuration = member(fields, params, 'configuration')
   const config = member(fields, configuration, 'taskPushNotificationConfig', 'task_push_notification_config')
-  addBoth(fields, 'tenant', config, 'tenant')
+  addMember(fields, 'tenant', config, 'tenant')
   if (config === undefined) return
   for (const name of ['taskId', 'task_id']) {
-    const taskId = own(config, name)
-    if (taskId !== undefined && taskId !== null && taskId !== '' && taskId !== fields.found.taskId)
-      fields.malformed = true
+    if (!repeats(own(config, name), fields.found.taskId)) fields.malformed = true
   }
 }
 
@@ -133,27 +141,32 @@ function readConfigOperands(
   source: Pick<FieldSource, 'name' | 'version' | 'binding' | 'params'>,
 ): void {
   const { name, version, binding, params } = source
-  addBoth(fields, 'taskId', params, 'taskId')
   if (version === '1.0') {
-    if (name !== 'ListTaskPushNotificationConfigs') addBoth(fields, 'configId', params, 'id')
+    addMember(fields, 'taskId', params, 'taskId')
+    if (name !== 'ListTaskPushNotificationConfigs') addMember(fields, 'configId', params, 'id')
+    return
+  }
+  if (binding === 'JSONRPC' && name !== 'CreateTaskPushNotificationConfig') {
+    addMember(fields, 'taskId', params, 'id')
+    addMember(fields, 'configId', params, 'pushNotificationConfigId')
     return
   }
   const config = member(fields, params, 'pushNotificationConfig', 'push_notification_config')
-  addBoth(fields, 'configId', config, 'id')
+  addMember(fields, 'configId', config, 'id')
   if (binding === 'JSONRPC') {
-    if (name !== 'CreateTaskPushNotificationConfig') addBoth(fields, 'taskId', params, 'id')
-    addBoth(fields, 'configId', params, 'pushNotificationConfigId')
+    addMember(fields, 'taskId', params, 'taskId')
     return
   }
+  // Resource names, in the messages of a2a.proto of v0.3 and in the HTTP bodies that SDKs make of them.
   addName(fields, params, 'parent', PARENT_NAME)
   addName(fields, params, 'name', CONFIG_NAME)
-  addBoth(fields, 'configId', params, 'configId')
+  addMember(fields, 'configId', params, 'configId')
   const nested = member(fields, params, 'config')
   addName(fields, nested, 'name', CONFIG_NAME)
-  addBoth(fields, 'configId', member(fields, nested, 'pushNotificationConfig', 'push_notification_config'), 'id')
+  addMember(fields, 'configId', member(fields, nested, 'pushNotificationConfig', 'push_notification_config'), 'id')
 }
 
-/** v0.3 resource names (a2a.proto of v0.3). */
+/** `tasks/{task}` and below. */
 const TASK_NAME = /^tasks\/([^/]+)$/
 const PARENT_NAME = /^tasks\/([^/]+)(?:\/pushNotificationConfigs)?$/
 const CONFIG_NAME = /^tasks\/([^/]+)\/pushNotificationConfigs\/([^/]+)$/
