@@ -12,6 +12,9 @@ export type UrlVerdict =
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
 const REWRITTEN = /[\u0000-\u0020\u007f\\]/
 
+/** Metadata services that answer on public addresses; those on private ones need no entry. */
+const METADATA_HOSTS = new Set(['metadata.packet.net', 'metadata.platformequinix.com', 'metadata.tencentyun.com'])
+
 const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/
 
 /** Everything that can be told from the URL alone, an address literal included. */
@@ -34,7 +37,8 @@ export function checkUrl(text: string, rules: EgressRules): UrlVerdict {
     const labels = host.split('.')
     if (host.length > 253 || !labels.every((label) => LABEL.test(label))) return deny('ERR_EGRESS_HOST')
   }
-  if (rules.denyHosts(host) || rules.allowHosts?.(host) === false) return deny('ERR_EGRESS_HOST')
+  if (METADATA_HOSTS.has(host) || rules.denyHosts(host) || rules.allowHosts?.(host) === false)
+    return deny('ERR_EGRESS_HOST')
   if (literal) {
     if (!isAllowedAddress(host, rules)) return deny('ERR_EGRESS_ADDRESS')
   } else {
