@@ -34,7 +34,13 @@ export function developmentCertificates(identity: string, days: number): Develop
 
 type Name = forge.pki.CertificateField[]
 
-function certificate(key: forge.pki.PublicKey, subject: Name, issuer: Name, days: number, extensions: object[]): forge.pki.Certificate {
+function certificate(
+  key: forge.pki.PublicKey,
+  subject: Name,
+  issuer: Name,
+  days: number,
+  extensions: object[],
+): forge.pki.Certificate {
   const made = forge.pki.createCertificate()
   made.publicKey = key
   // A positive serial number of at most 20 octets (RFC 5280 §4.1.2.2).

@@ -8,13 +8,13 @@ const USAGE = `a2a-trust: what an Agent Card declares, enforced
 
 usage:
   a2a-trust token check TOKEN|- --policy FILE [--scheme NAME] [--at TIME] [--json]
-  a2a-trust policy lint --policy FILE [--json]
-  a2a-trust policy explain --policy FILE [REQUEST.json|-] [--at TIME] [--json]
-  a2a-trust url check URL…|- [--no-resolve] [--hosts FILE] [--json]
-  a2a-trust keys generate -o FILE [--alg ES256] [--kid ID] [--example]
-  a2a-trust keys jwks FILE…
-  a2a-trust keys hash [--new] [--id ID --owner OWNER]
-  a2a-trust keys certs --dir DIR [--identity URI] [--days N]
+  a2a-trust policy lint --policy FILE [--at TIME] [--json]
+  a2a-trust policy explain --policy FILE REQUEST.json|- [--at TIME] [--json]
+  a2a-trust url check URL…|- [--no-resolve] [--hosts FILE] [--allow-http] [--port N]… [--json]
+  a2a-trust keys generate -o FILE [--alg ES256] [--kid ID] [--example] [--json]
+  a2a-trust keys jwks FILE… [--json]
+  a2a-trust keys hash [--new] [--id ID --owner OWNER] [--json]
+  a2a-trust keys certs --dir DIR [--identity URI] [--days N] [--json]
   a2a-trust demo [--serve]
 
 TIME is unix seconds or RFC 3339. \`-\` reads stdin, one item a line; a line that starts with " is a JSON string.
@@ -60,10 +60,12 @@ export async function runCommandLine(argv: readonly string[], io: Io): Promise<n
 /** A mistake on the command line, a file that says something impossible, or a fault. */
 function exitOf(fault: unknown): number {
   const code = (fault as { code?: unknown } | null)?.code
-  if (fault instanceof TrustError) return INVALID_INPUT.test(fault.code) ? exit.invalid : exit.fault
+  if (typeof code === 'string' && INVALID_INPUT.test(code)) return exit.invalid
+  if (fault instanceof TrustError) return exit.fault
   return (typeof code === 'string' && code.startsWith('ERR_PARSE_ARGS')) || fault instanceof TypeError
     ? exit.usage
     : exit.fault
 }
 
-const INVALID_INPUT = /^ERR_(?:POLICY|CARD|JSON|TRUST|KEY)_/
+/** Files that say something impossible, and files that cannot be read. */
+const INVALID_INPUT = /^(?:ERR_(?:POLICY|CARD|JSON|TRUST|KEY)_\w+|ENOENT|EISDIR|ENOTDIR|EACCES)$/

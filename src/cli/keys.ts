@@ -1,17 +1,25 @@
 /** `keys generate|jwks|hash|certs`: signing keys, key sets, API key digests and development certificates. */
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWK } from 'jose'
-import { writeNewFile } from './files.ts'
+import { parseStrictJson } from '../internal/json.ts'
+import { sha256Hex } from '../internal/sha256.ts'
+import { loadVerificationKey } from '../internal/verification-key.ts'
+import { createFiles } from './files.ts'
 import { exit, fail, type Io, itemsOf, readAll } from './io.ts'
 
 const ALGORITHMS = ['ES256', 'ES384', 'ES512', 'EdDSA', 'RS256', 'PS256']
-/** Members of a private JWK that must not leave (RFC 7518 §6.2.2, §6.3.2). */
-const PUBLIC_MEMBERS = ['kty', 'crv', 'x', 'y', 'n', 'e', 'kid', 'alg', 'use', 'key_ops', 'example']
+/** All that leaves a JWK: a list of what is public cannot forget a private member (RFC 7518 §6.2.2, §6.3.2). */
+const PUBLIC_MEMBERS = ['kty', 'crv', 'x', 'y', 'n', 'e', 'kid', 'alg', 'use', 'example']
+/** What the guard accepts as an API key, and long enough that an unsalted digest gives nothing away. */
+const API_KEY = /^[\x21-\x7e]{16,1024}$/
 
-/** `keys generate -o FILE [--alg ES256] [--kid ID] [--example]`: a private JWK, 0600, never over a file. stdout: its public JWK. */
+/**
+ * `keys generate -o FILE [--alg ES256] [--kid ID] [--example] [--json]`: a private JWK, 0600, never over a file. stdout:
+ * its public JWK. The kid is its RFC 7638 thumbprint unless one is given.
+ */
 export async function keysGenerateCommand(args: readonly string[], io: Io): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
@@ -20,6 +28,7 @@ export async function keysGenerateCommand(args: readonly string[], io: Io): Prom
       kid: { type: 'string' },
       output: { type: 'string', short: 'o' },
       example: { type: 'boolean', default: false },
+      json: { type: 'boolean' },
     },
   })
   const { alg, output, example } = values
@@ -32,27 +41,40 @@ export async function keysGenerateCommand(args: readonly string[], io: Io): Prom
   const thumbprint = await calculateJwkThumbprint(jwk)
   const kid = values.kid ?? (example ? `example-${thumbprint.slice(0, 8)}` : thumbprint)
   const named: JWK = { ...jwk, kid, alg, use: 'sig', ...(example ? { example: true } : {}) }
-  if (!(await create(io, output, `${JSON.stringify(named, null, 2)}\n`, 'secret'))) return exit.invalid
-  io.stdout.write(`${JSON.stringify(publicPart(named))}\n`)
-  return exit.ok
+  const status = await createFiles(io, [
+    { path: output, text: `${JSON.stringify(named, null, 2)}\n`, access: 'secret' },
+  ])
+  if (status === exit.ok) io.stdout.write(`${JSON.stringify(publicPart(named))}\n`)
+  return status
 }
 
-/** `keys jwks FILE…`: the public JWK Set of private or public JWK files. */
+/** `keys jwks FILE… [--json]`: the public JWK Set of files that hold a JWK or a set. Unusable keys are refused. */
 export async function keysJwksCommand(args: readonly string[], io: Io): Promise<number> {
-  const { positionals } = parseArgs({ args: [...args], allowPositionals: true })
+  const { positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { json: { type: 'boolean' } },
+  })
   if (positionals.length === 0) {
     fail(io, 'keys jwks needs at least one JWK file')
     return exit.usage
   }
   const keys: JWK[] = []
   for (const path of positionals) {
-    const value = JSON.parse(await readFile(path, 'utf8')) as JWK & { keys?: JWK[] }
-    for (const jwk of value.keys ?? [value]) {
-      if (jwk.kty === 'oct' || jwk.kty === undefined) {
-        fail(io, `${path} holds ${jwk.kty === undefined ? 'no JWK' : 'a symmetric key, which has no public part'}`)
+    const value = parseStrictJson(await readFile(path)) as { keys?: unknown } | null
+    for (const entry of Array.isArray(value?.keys) ? value.keys : [value]) {
+      const jwk = publicPart((entry ?? {}) as JWK)
+      const loaded = loadVerificationKey(jwk)
+      if (!loaded.ok) {
+        fail(io, `${path} holds a key that cannot be in a set: ${loaded.reason}`)
         return exit.invalid
       }
-      keys.push(publicPart(jwk))
+      const named = { ...jwk, kid: jwk.kid ?? (await calculateJwkThumbprint(jwk)) }
+      if (keys.some(({ kid }) => kid === named.kid)) {
+        fail(io, `${path} holds a second key with the kid "${named.kid}"`, 'give each key its own kid')
+        return exit.invalid
+      }
+      keys.push(named)
     }
   }
   io.stdout.write(`${JSON.stringify({ keys }, null, 2)}\n`)
@@ -60,31 +82,47 @@ export async function keysJwksCommand(args: readonly string[], io: Io): Promise<
 }
 
 /**
- * `keys hash [--new] [--id ID --owner OWNER]`: the SHA-256 of each API key on stdin, one a line; with `--new` of a fresh
- * key, which is written to stderr once and stored nowhere. With id and owner: an entry for the policy's key file.
+ * `keys hash [--new] [--id ID --owner OWNER] [--json]`: the SHA-256 of each API key on stdin, one a line; with `--new` of
+ * a fresh key, which is written to stderr once and stored nowhere. With id and owner, for one key: an entry for the
+ * policy's key file.
  */
 export async function keysHashCommand(args: readonly string[], io: Io): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
-    options: { new: { type: 'boolean', default: false }, id: { type: 'string' }, owner: { type: 'string' } },
+    options: {
+      new: { type: 'boolean', default: false },
+      id: { type: 'string' },
+      owner: { type: 'string' },
+      json: { type: 'boolean' },
+    },
   })
+  const { id, owner } = values
+  if ((id === undefined) !== (owner === undefined)) {
+    fail(io, 'keys hash needs --id and --owner together')
+    return exit.usage
+  }
   const keys = values.new ? [randomBytes(32).toString('base64url')] : itemsOf(await readAll(io))
-  for (const key of keys) {
-    if (key.length < 16 || /\s/.test(key)) {
-      fail(io, 'an API key must have at least 16 characters and no white space', 'keys hash --new makes one')
-      return exit.invalid
-    }
+  if (keys.length === 0 || (id !== undefined && keys.length > 1)) {
+    fail(io, keys.length === 0 ? 'there is no API key on stdin' : '--id is for one key', 'keys hash --new makes one')
+    return exit.invalid
+  }
+  if (!keys.every((key) => API_KEY.test(key))) {
+    fail(io, 'an API key has 16 to 1024 visible ASCII characters', 'keys hash --new makes one')
+    return exit.invalid
+  }
+  for (const [index, key] of keys.entries()) {
     if (values.new) io.stderr.write(`new API key, shown once: ${key}\n`)
-    const sha256 = createHash('sha256').update(key).digest('hex')
-    const { id, owner } = values
-    io.stdout.write(id === undefined || owner === undefined ? `${sha256}\n` : `- id: ${JSON.stringify(id)}\n  sha256: ${sha256}\n  owner: ${JSON.stringify(owner)}\n`)
+    const sha256 = sha256Hex(key)
+    if (values.json === true) io.stdout.write(`${JSON.stringify({ line: index + 1, id, sha256, owner })}\n`)
+    else if (id === undefined) io.stdout.write(`${sha256}\n`)
+    else io.stdout.write(`- id: ${JSON.stringify(id)}\n  sha256: ${sha256}\n  owner: ${JSON.stringify(owner)}\n`)
   }
   return exit.ok
 }
 
 /**
- * `keys certs --dir DIR [--identity URI] [--days 30]`: a *development* CA and a client certificate with that SAN, as
- * ca.pem, client.pem and client-key.pem.
+ * `keys certs --dir DIR [--identity URI] [--days 30] [--json]`: a *development* CA and a client certificate with that
+ * SAN, as ca.pem, client.pem and client-key.pem. stdout: their paths.
  */
 export async function keysCertsCommand(args: readonly string[], io: Io): Promise<number> {
   const { values } = parseArgs({
@@ -93,38 +131,30 @@ export async function keysCertsCommand(args: readonly string[], io: Io): Promise
       dir: { type: 'string' },
       identity: { type: 'string', default: 'spiffe://example.org/agents/demo' },
       days: { type: 'string', default: '30' },
+      json: { type: 'boolean' },
     },
   })
+  const { dir, identity } = values
   const days = Number(values.days)
-  if (values.dir === undefined || !(Number.isSafeInteger(days) && days > 0 && days <= 3650) || !URL.canParse(values.identity)) {
+  const valid = Number.isSafeInteger(days) && days > 0 && days <= 3650 && URL.canParse(identity)
+  if (dir === undefined || !valid) {
     fail(io, 'keys certs needs --dir DIR, an --identity that is a URI, and --days from 1 to 3650')
     return exit.usage
   }
   const { developmentCertificates } = await import('./certificates.ts')
-  const made = developmentCertificates(values.identity, days)
-  const files = [
-    ['ca.pem', made.ca, 'public'],
-    ['client.pem', made.client, 'public'],
-    ['client-key.pem', made.clientKey, 'secret'],
-  ] as const
-  for (const [name, text, access] of files) if (!(await create(io, join(values.dir, name), text, access))) return exit.invalid
+  const made = developmentCertificates(identity, days)
+  const paths = { ca: join(dir, 'ca.pem'), client: join(dir, 'client.pem'), clientKey: join(dir, 'client-key.pem') }
+  const status = await createFiles(io, [
+    { path: paths.ca, text: made.ca, access: 'public' },
+    { path: paths.client, text: made.client, access: 'public' },
+    { path: paths.clientKey, text: made.clientKey, access: 'secret' },
+  ])
+  if (status !== exit.ok) return status
   io.stderr.write('for development only: the CA key was not kept\n')
-  for (const [name] of files) io.stdout.write(`${join(values.dir, name)}\n`)
+  io.stdout.write(values.json === true ? `${JSON.stringify(paths)}\n` : `${Object.values(paths).join('\n')}\n`)
   return exit.ok
 }
 
 function publicPart(jwk: JWK): JWK {
   return Object.fromEntries(Object.entries(jwk).filter(([name]) => PUBLIC_MEMBERS.includes(name))) as JWK
-}
-
-async function create(io: Io, path: string, text: string, access: 'secret' | 'public'): Promise<boolean> {
-  try {
-    await writeNewFile(path, text, access)
-    return true
-  } catch (fault) {
-    const { code } = fault as NodeJS.ErrnoException
-    if (code !== 'EEXIST' && code !== 'ENOENT') throw fault
-    fail(io, code === 'EEXIST' ? `${path} exists already and is left as it is` : `the folder of ${path} does not exist`)
-    return false
-  }
 }

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -46,6 +46,51 @@ describe('keys', () => {
     const key = /shown once: (\S+)/.exec(stderr)?.[1] as string
     expect(stdout).toBe(`- id: "p"\n  sha256: ${sha256Hex(key)}\n  owner: "o"\n`)
     expect(run(['hash'], 'short\n')).toMatchObject({ status: 4, stdout: '' })
+  })
+
+  it.each([
+    ['not JSON', 'hello', 'error: The text is not valid JSON\n'],
+    ['a member twice', '{"kty":"EC","kty":"EC"}', 'error: An object has the same member name twice\n'],
+    [
+      'a symmetric key',
+      '{"kty":"oct","k":"AAAA"}',
+      'error: in.json holds a key that cannot be in a set: symmetric key\n',
+    ],
+    ['no key', '{"a":1}', 'error: in.json holds a key that cannot be in a set: unsupported kty or crv\n'],
+    ['null', 'null', 'error: in.json holds a key that cannot be in a set: unsupported kty or crv\n'],
+  ])('jwks refuses %s and prints nothing', (_, text, stderr) => {
+    writeFileSync(join(folder, 'in.json'), text)
+    const { status, stdout, ...talk } = run(['jwks', 'in.json'])
+    expect({ status, stdout, stderr: talk.stderr }).toEqual({ status: 4, stdout: '', stderr })
+  })
+
+  it('jwks refuses the same kid twice, and a file that is not there', () => {
+    run(['generate', '-o', 'twin.json', '--kid', 'twin'])
+    expect(run(['jwks', 'twin.json', 'twin.json'])).toMatchObject({ status: 4, stdout: '' })
+    expect(run(['jwks', 'nowhere.json'])).toMatchObject({ status: 4, stdout: '' })
+  })
+
+  it('hash refuses what the guard would not accept as a key, all keys before any digest', () => {
+    for (const input of ['', '\n', 'good-enough-key-0001\nwith space in the key\n', `${'é'.repeat(20)}\n`]) {
+      expect(run(['hash'], input)).toMatchObject({ status: 4, stdout: '' })
+    }
+    expect(run(['hash', '--id', 'p'], 'good-enough-key-0001\n')).toMatchObject({ status: 2, stdout: '' })
+    expect(run(['hash', '--id', 'p', '--owner', 'o'], 'good-enough-key-0001\ngood-enough-key-0002\n')).toMatchObject({
+      status: 4,
+      stdout: '',
+    })
+    expect(run(['hash', '--json'], 'good-enough-key-0001\n').stdout).toBe(
+      `{"line":1,"sha256":"${sha256Hex('good-enough-key-0001')}"}\n`,
+    )
+  })
+
+  it('certs: all files or none', () => {
+    mkdirSync(join(folder, 'half'))
+    writeFileSync(join(folder, 'half/client-key.pem'), 'mine')
+    expect(run(['certs', '--dir', 'half'])).toMatchObject({ status: 4, stdout: '' })
+    expect(existsSync(join(folder, 'half/ca.pem'))).toBe(false)
+    expect(readFileSync(join(folder, 'half/client-key.pem'), 'utf8')).toBe('mine')
+    expect(run(['certs', '--dir', 'nowhere'])).toMatchObject({ status: 4, stdout: '' })
   })
 
   it('certs: a client certificate that the CA signed, with the identity', () => {
