@@ -73,6 +73,15 @@ function readScheme(reader: CardReader, value: unknown, pointer: string, version
       )
       return unreadable
     }
+    const inMemory = own(value, 'scheme')
+    if (isObject(inMemory) && Object.hasOwn(inMemory, '$case')) {
+      reader.error(
+        'ERR_CARD_SCHEME',
+        pointer,
+        "this is the SDK's object, not the card's JSON: use AgentCard.toJSON(card)",
+      )
+      return unreadable
+    }
     if (members.length !== 1) {
       const found = members.length === 0 ? 'none' : members.join(', ')
       reader.error(
