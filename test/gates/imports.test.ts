@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { sourceFiles } from './source-tree.ts'
+import { root, sourceFiles } from './source-tree.ts'
 
 const files = sourceFiles()
 
@@ -38,6 +40,13 @@ const OPTIONAL: Readonly<Record<string, RegExp>> = {
   'prom-client': /^$/,
   'oidc-provider': /^src\/cli\/demo\//,
 }
+
+/** Modules that can open a connection. */
+const NETWORK = /^node:(?:http|https|http2|net|tls|dgram|dns|dns\/promises|child_process)$|^undici$/
+/** The demo plays the client and the provider, which are not this package's to guard. */
+const MAY_CONNECT = /^src\/(?:egress|cli\/demo)\//
+/** A class to compare with, and a parser. */
+const OPENS_NOTHING = /^\{ (?:TLSSocket|isIP) \}$/
 
 describe('import direction', () => {
   it('DESIGN 3: every import goes down', () => {
@@ -87,21 +96,63 @@ describe('import direction', () => {
     expect(wrong).toEqual([])
   })
 
-  it('everything that sends a request goes through egress', () => {
-    const sends = /(?<![.\w])fetch\(|globalThis\.fetch\(|\bhttps?\.(?:request|get)\(|\bnet\.connect\(|\btls\.connect\(/
-    const raw = ['node:http', 'node:https', 'node:http2', 'node:net', 'node:tls', 'undici']
-    const exempt = /^src\/(egress|adapters|cli\/demo)\//
+  it('P149 what can open a connection is imported by egress alone', () => {
     const wrong = files
-      .filter(({ path }) => !exempt.test(path))
-      .filter(({ text, imports }) => {
-        // A fetch that was handed in is the guarded one: whoever made the context made it.
-        if (/\bfetch: typeof (?:globalThis\.)?fetch\b/.test(text))
-          return imports.some(({ from, typeOnly }) => raw.includes(from) && !typeOnly)
-        const code = text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
-        return sends.test(code) || imports.some(({ from, typeOnly }) => raw.includes(from) && !typeOnly)
+      .filter(({ path }) => !MAY_CONNECT.test(path))
+      .flatMap(({ path, imports }) =>
+        imports
+          .filter(({ from, typeOnly, names }) => !typeOnly && NETWORK.test(from) && !OPENS_NOTHING.test(names))
+          .map(({ from }) => `${path} imports ${from}`),
+      )
+    expect(wrong).toEqual([])
+  })
+
+  it('P149 the global fetch is used by nobody: a fetch that is called was handed in', () => {
+    const globals = /(?<!typeof )\bglobalThis\.fetch\b|\bnew (?:WebSocket|EventSource|XMLHttpRequest)\b/
+    const called = /(?<![.\w])fetch\(|[(,=?:] *fetch *[,)\n]/
+    const handedIn = /\bfetch: typeof globalThis\.fetch\b|\{[^{}]*\bfetch\b[^{}]*\} = /
+    const wrong = files
+      .filter(({ path }) => !MAY_CONNECT.test(path))
+      .filter(({ text }) => {
+        const code = text.replace(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm, '')
+        return globals.test(code) || (called.test(code) && !handedIn.test(code))
       })
+    expect(wrong.map(({ path }) => path)).toEqual([])
+  })
+
+  it('a scheme is imported by the index alone, so that no scheme knows another', () => {
+    const schemes = files
+      .filter(({ path, text }) => /^src\/schemes\//.test(path) && /^export function create\w+Scheme\b/m.test(text))
       .map(({ path }) => path)
-    // `net.isIP` opens nothing.
-    expect(wrong.filter((path) => !/isIP/.test(files.find((file) => file.path === path)?.text ?? ''))).toEqual([])
+      .filter((path) => path !== 'src/schemes/index.ts')
+    expect(schemes.length).toBeGreaterThan(1)
+    const wrong = files
+      .filter(({ path }) => path !== 'src/schemes/index.ts')
+      .flatMap(({ path, imports }) =>
+        imports.filter(({ from }) => schemes.includes(from)).map(({ from }) => `${path} imports ${from}`),
+      )
+    expect(wrong).toEqual([])
+  })
+
+  it('every dependency is used, stands in docs/dependencies.md, and nothing else is imported', () => {
+    const read = (path: string) => readFileSync(join(root, path), 'utf8')
+    const manifest = JSON.parse(read('package.json')) as Record<
+      'dependencies' | 'peerDependencies',
+      Record<string, string>
+    >
+    const own = Object.keys(manifest.dependencies)
+    const peers = Object.keys(manifest.peerDependencies)
+    const imported = new Set(
+      files
+        .filter(({ path }) => !path.startsWith('src/cli/demo/'))
+        .flatMap(({ imports }) => imports.map(({ from }) => from))
+        .filter((from) => !from.startsWith('src/') && !from.startsWith('node:'))
+        .map((from) => /^(?:@[^/]+\/)?[^/]+/.exec(from)?.[0] as string),
+    )
+    expect([...imported].sort()).toEqual([...own, ...peers].sort())
+    const page = read('docs/dependencies.md')
+    expect([...own, ...peers].filter((name) => !page.includes(`\`${name}\``))).toEqual([])
+    const listed = [...page.matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name)
+    expect(listed.toSorted()).toEqual(own.toSorted())
   })
 })
