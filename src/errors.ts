@@ -102,6 +102,7 @@ const CODES = {
 
   // -- access: what a valid caller may do
   ERR_SCOPE_INSUFFICIENT: 'The credential is valid and lacks a required scope',
+  ERR_TENANT_FORBIDDEN: 'The credential is for another tenant than the request',
   ERR_SKILL_UNKNOWN: 'The request names a skill the card does not have',
   ERR_SKILL_UNDECLARED: 'The request names no skill and the policy requires one',
   ERR_SKILL_FORBIDDEN: 'The credential does not satisfy the requirements of the skill',

@@ -78,6 +78,13 @@ export function evaluate(policy: CompiledPolicy, parts: Parts, operation: Operat
   const replaced = policy.skills.combine === 'override' && skill?.requirements !== undefined
   if (agent !== undefined && !replaced) return unmet(agent)
 
+  // A tenant is a routing value until a credential speaks for one; then it speaks for no other (A46).
+  if (
+    operation.tenant !== undefined &&
+    ![...parts.values()].every(({ tenant }) => tenant === undefined || tenant === operation.tenant)
+  ) {
+    return forbidden('ERR_TENANT_FORBIDDEN')
+  }
   if (declared !== undefined && skill === undefined) return forbidden('ERR_SKILL_UNKNOWN')
   if (skill?.requirements !== undefined) {
     const shortfalls = shortfallsOf(skill.requirements, parts)
