@@ -19,6 +19,7 @@ const CODES = {
   ERR_JSON_TRAILING_DATA: 'The text continues after the value',
 
   // -- card: shape, signatures, trust
+  ERR_CARD_SHAPE: 'The card has a member that this canonical form cannot express',
 
   // -- trust: trust file and pins
 

@@ -10,6 +10,10 @@ export interface StrictJsonOptions {
   readonly maxBytes?: number
   /** Deepest nesting of arrays and objects. Default 128. */
   readonly maxDepth?: number
+  /** Reads integers beyond ±(2^53−1) as the nearest double, as most readers do. Default: they are refused. */
+  readonly unsafeIntegers?: 'refuse' | 'round'
+  /** Makes the value of a number literal, where a double does not say enough. */
+  readonly number?: (literal: string) => unknown
 }
 
 const MAX_BYTES = 4 * 1024 * 1024
@@ -29,7 +33,7 @@ export function parseStrictJson(input: string | Uint8Array, options: StrictJsonO
   if (size > maxBytes || (typeof input === 'string' && size * 3 > maxBytes && Buffer.byteLength(input) > maxBytes)) {
     throw new TrustError('ERR_JSON_SIZE', { details: { maxBytes } })
   }
-  return new Parser(typeof input === 'string' ? input : decodeUtf8(input), maxDepth).document()
+  return new Parser(typeof input === 'string' ? input : decodeUtf8(input), maxDepth, options).document()
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -60,12 +64,16 @@ const HEX4 = /^[0-9a-fA-F]{4}$/
 class Parser {
   readonly #text: string
   readonly #maxDepth: number
+  readonly #round: boolean
+  readonly #literal: ((literal: string) => unknown) | undefined
   #at = 0
   #depth = 0
 
-  constructor(text: string, maxDepth: number) {
+  constructor(text: string, maxDepth: number, { unsafeIntegers, number }: StrictJsonOptions) {
     this.#text = text
     this.#maxDepth = maxDepth
+    this.#round = unsafeIntegers === 'round'
+    this.#literal = number
   }
 
   document(): unknown {
@@ -207,15 +215,16 @@ class Parser {
     }
   }
 
-  #number(): number {
+  #number(): unknown {
     NUMBER.lastIndex = this.#at
     const match = NUMBER.exec(this.#text)
     if (match === null) this.#fail('ERR_JSON_SYNTAX')
-    const value = Number(match[0])
-    const written = match[1] === undefined && match[2] === undefined
-    if (!Number.isFinite(value) || (written && !Number.isSafeInteger(value))) this.#fail('ERR_JSON_UNSAFE_NUMBER')
-    this.#at += match[0].length
-    return value
+    const [literal, fraction, exponent] = match
+    const value = Number(literal)
+    const integer = fraction === undefined && exponent === undefined
+    if (!Number.isFinite(value) || (integer && !this.#round && !Number.isSafeInteger(value))) this.#fail('ERR_JSON_UNSAFE_NUMBER')
+    this.#at += literal.length
+    return this.#literal === undefined ? value : this.#literal(literal)
   }
 
   #word<T>(word: string, value: T): T {
