@@ -20,6 +20,24 @@ const CODES = {
 
   // -- card: shape, signatures, trust
   ERR_CARD_SHAPE: 'The card has a member that this canonical form cannot express',
+  ERR_CARD_REQUIRED_EMPTY: 'A REQUIRED member of the card is empty',
+  ERR_CARD_SIGNING_KEY: 'The key cannot sign cards',
+  ERR_CARD_UNSIGNED: 'The card has no signature',
+  ERR_CARD_SIGNATURE_COUNT: 'The card has more signatures than are looked at',
+  ERR_CARD_SIGNATURE_MALFORMED: 'The signature is not an object with protected header and signature',
+  ERR_CARD_SIGNATURE_ENCODING: 'The signature or its header is not strict base64url',
+  ERR_CARD_SIGNATURE_HEADER: 'The protected header is not strict JSON, or the unprotected one repeats it',
+  ERR_CARD_SIGNATURE_CRITICAL: 'The signature header has crit or b64',
+  ERR_CARD_SIGNATURE_KID: 'The protected header has no usable kid',
+  ERR_CARD_SIGNATURE_ALGORITHM: 'The algorithm is not allowed, or does not fit the key',
+  ERR_CARD_SIGNATURE_TYPE: 'The signature is of another type than a card signature',
+  ERR_CARD_KEY_UNKNOWN: 'No trusted key has the kid of the signature',
+  ERR_CARD_KEY_UNAVAILABLE: 'The key of the signature cannot be had',
+  ERR_CARD_SIGNATURE_INVALID: 'The signature verifies over no canonical form of the card',
+  ERR_CARD_SIGNATURE_OMITS_SECURITY_SCHEMES: 'The signature was made over a card without its security schemes',
+  ERR_CARD_ORIGIN: 'The signer may not sign for this origin or interface',
+  ERR_CARD_THRESHOLD: 'Fewer signers than the trust asks for have signed',
+  ERR_CARD_UNCOVERED: 'The card has members that no signature covers',
 
   // -- trust: trust file and pins
 

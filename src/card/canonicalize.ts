@@ -31,7 +31,10 @@ export const PYTHON: Dialect = {
 export const GO: Dialect = {
   compare: byCodePoint,
   string: (value) =>
-    JSON.stringify(value).replace(/[<>&\u2028\u2029]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
+    JSON.stringify(value).replace(
+      /[<>&\u2028\u2029]/g,
+      (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    ),
   number: (value) => (Object.is(value, -0) ? '-0' : JSON.stringify(value)),
 }
 

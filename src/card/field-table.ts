@@ -8,26 +8,77 @@
 export type FieldTable = Readonly<Record<string, Readonly<Record<string, string>>>>
 
 export const CARD_V1: FieldTable = {
-  AgentCard: { name: 'string!', description: 'string!', supportedInterfaces: 'AgentInterface[]!', provider: 'AgentProvider', version: 'string!', documentationUrl: 'string?', capabilities: 'AgentCapabilities!', securitySchemes: 'SecurityScheme{}', securityRequirements: 'SecurityRequirement[]', defaultInputModes: 'string[]!', defaultOutputModes: 'string[]!', skills: 'AgentSkill[]!', iconUrl: 'string?' },
+  AgentCard: {
+    name: 'string!',
+    description: 'string!',
+    supportedInterfaces: 'AgentInterface[]!',
+    provider: 'AgentProvider',
+    version: 'string!',
+    documentationUrl: 'string?',
+    capabilities: 'AgentCapabilities!',
+    securitySchemes: 'SecurityScheme{}',
+    securityRequirements: 'SecurityRequirement[]',
+    defaultInputModes: 'string[]!',
+    defaultOutputModes: 'string[]!',
+    skills: 'AgentSkill[]!',
+    iconUrl: 'string?',
+  },
   AgentInterface: { url: 'string!', protocolBinding: 'string!', tenant: 'string', protocolVersion: 'string!' },
   AgentProvider: { url: 'string!', organization: 'string!' },
-  AgentCapabilities: { streaming: 'bool?', pushNotifications: 'bool?', extensions: 'AgentExtension[]', extendedAgentCard: 'bool?' },
+  AgentCapabilities: {
+    streaming: 'bool?',
+    pushNotifications: 'bool?',
+    extensions: 'AgentExtension[]',
+    extendedAgentCard: 'bool?',
+  },
   AgentExtension: { uri: 'string', description: 'string', required: 'bool', params: 'struct' },
-  SecurityScheme: { apiKeySecurityScheme: 'APIKeySecurityScheme|', httpAuthSecurityScheme: 'HTTPAuthSecurityScheme|', oauth2SecurityScheme: 'OAuth2SecurityScheme|', openIdConnectSecurityScheme: 'OpenIdConnectSecurityScheme|', mtlsSecurityScheme: 'MutualTlsSecurityScheme|' },
+  SecurityScheme: {
+    apiKeySecurityScheme: 'APIKeySecurityScheme|',
+    httpAuthSecurityScheme: 'HTTPAuthSecurityScheme|',
+    oauth2SecurityScheme: 'OAuth2SecurityScheme|',
+    openIdConnectSecurityScheme: 'OpenIdConnectSecurityScheme|',
+    mtlsSecurityScheme: 'MutualTlsSecurityScheme|',
+  },
   APIKeySecurityScheme: { description: 'string', location: 'string!', name: 'string!' },
   HTTPAuthSecurityScheme: { description: 'string', scheme: 'string!', bearerFormat: 'string' },
   OAuth2SecurityScheme: { description: 'string', flows: 'OAuthFlows!', oauth2MetadataUrl: 'string' },
-  OAuthFlows: { authorizationCode: 'AuthorizationCodeOAuthFlow|', clientCredentials: 'ClientCredentialsOAuthFlow|', implicit: 'ImplicitOAuthFlow|', password: 'PasswordOAuthFlow|', deviceCode: 'DeviceCodeOAuthFlow|' },
-  AuthorizationCodeOAuthFlow: { authorizationUrl: 'string!', tokenUrl: 'string!', refreshUrl: 'string', scopes: 'string{}!', pkceRequired: 'bool' },
+  OAuthFlows: {
+    authorizationCode: 'AuthorizationCodeOAuthFlow|',
+    clientCredentials: 'ClientCredentialsOAuthFlow|',
+    implicit: 'ImplicitOAuthFlow|',
+    password: 'PasswordOAuthFlow|',
+    deviceCode: 'DeviceCodeOAuthFlow|',
+  },
+  AuthorizationCodeOAuthFlow: {
+    authorizationUrl: 'string!',
+    tokenUrl: 'string!',
+    refreshUrl: 'string',
+    scopes: 'string{}!',
+    pkceRequired: 'bool',
+  },
   ClientCredentialsOAuthFlow: { tokenUrl: 'string!', refreshUrl: 'string', scopes: 'string{}!' },
   ImplicitOAuthFlow: { authorizationUrl: 'string', refreshUrl: 'string', scopes: 'string{}' },
   PasswordOAuthFlow: { tokenUrl: 'string', refreshUrl: 'string', scopes: 'string{}' },
-  DeviceCodeOAuthFlow: { deviceAuthorizationUrl: 'string!', tokenUrl: 'string!', refreshUrl: 'string', scopes: 'string{}!' },
+  DeviceCodeOAuthFlow: {
+    deviceAuthorizationUrl: 'string!',
+    tokenUrl: 'string!',
+    refreshUrl: 'string',
+    scopes: 'string{}!',
+  },
   OpenIdConnectSecurityScheme: { description: 'string', openIdConnectUrl: 'string!' },
   MutualTlsSecurityScheme: { description: 'string' },
   SecurityRequirement: { schemes: 'StringList{}' },
   StringList: { list: 'string[]' },
-  AgentSkill: { id: 'string!', name: 'string!', description: 'string!', tags: 'string[]!', examples: 'string[]', inputModes: 'string[]', outputModes: 'string[]', securityRequirements: 'SecurityRequirement[]' },
+  AgentSkill: {
+    id: 'string!',
+    name: 'string!',
+    description: 'string!',
+    tags: 'string[]!',
+    examples: 'string[]',
+    inputModes: 'string[]',
+    outputModes: 'string[]',
+    securityRequirements: 'SecurityRequirement[]',
+  },
 }
 
 /** The model of a v0.3 card as a2a-python 0.3 dumps it. `any` is kept as it is. */
@@ -84,4 +135,7 @@ export const CARD_V03: FieldTable = {
 }
 
 /** Defaults that a v0.3 dump leaves out. */
-export const DEFAULTS_V03: Readonly<Record<string, unknown>> = { protocolVersion: '0.3.0', preferredTransport: 'JSONRPC' }
+export const DEFAULTS_V03: Readonly<Record<string, unknown>> = {
+  protocolVersion: '0.3.0',
+  preferredTransport: 'JSONRPC',
+}

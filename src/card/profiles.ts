@@ -5,7 +5,7 @@
 import { TrustError } from '../errors.ts'
 import { parseStrictJson } from '../internal/json.ts'
 import { type Dialect, GO, JCS, NumberLiteral, PYTHON, serialize } from './canonicalize.ts'
-import { CARD_V03, CARD_V1, DEFAULTS_V03, type FieldTable } from './field-table.ts'
+import { CARD_V1, CARD_V03, DEFAULTS_V03, type FieldTable } from './field-table.ts'
 
 export type Profile =
   | 'raw'
@@ -37,12 +37,28 @@ const RECIPES: Readonly<Record<Profile, Recipe>> = {
   spec: { coverage: 'projected', dialect: JCS, reduce: (card) => project(card, 'AgentCard', V1) },
   'py-legacy': { coverage: 'projected', dialect: PYTHON, reduce: (card) => cleaned(project(card, 'AgentCard', V1)) },
   'py-0.3': { coverage: 'projected', dialect: PYTHON, literals: true, reduce: (card) => cleaned(dumpV03(card)) },
-  'py-0.3-falsy': { coverage: 'projected', dialect: PYTHON, literals: true, reduce: (card) => cleaned(dumpV03(card), true) },
-  'go-sample': { coverage: 'projected', dialect: GO, reduce: (card) => cleaned(goCapabilities(project(card, 'AgentCard', V1))) },
+  'py-0.3-falsy': {
+    coverage: 'projected',
+    dialect: PYTHON,
+    literals: true,
+    reduce: (card) => cleaned(dumpV03(card), true),
+  },
+  'go-sample': {
+    coverage: 'projected',
+    dialect: GO,
+    reduce: (card) => cleaned(goCapabilities(project(card, 'AgentCard', V1))),
+  },
 }
 
 /** In the order in which the verifier tries them: full coverage first. */
-export const DEFAULT_PROFILES: readonly Profile[] = ['raw', 'spec-unknown-kept', 'js-asis-clean', 'clean', 'spec', 'py-legacy']
+export const DEFAULT_PROFILES: readonly Profile[] = [
+  'raw',
+  'spec-unknown-kept',
+  'js-asis-clean',
+  'clean',
+  'spec',
+  'py-legacy',
+]
 export const PROFILES = Object.freeze(Object.keys(RECIPES)) as readonly Profile[]
 
 export function coverageOf(profile: Profile): Coverage {
@@ -101,6 +117,25 @@ function project(value: Json, message: string, rules: Rules): Json {
     if (!(field.plain && isDefault(projected, field))) result[name] = projected
   }
   return result
+}
+
+/** JSON Pointers of REQUIRED members that are present and empty: the SDKs disagree about how these are signed. */
+export function emptyRequired(card: Json, message = 'AgentCard', at = ''): string[] {
+  const fields = CARD_V1[message] as Readonly<Record<string, string>>
+  return Object.entries(card).flatMap(([name, content]) => {
+    const text = Object.hasOwn(fields, name) ? fields[name] : undefined
+    if (text === undefined || content === null) return []
+    const { type, container } = fieldOf(text)
+    const pointer = `${at}/${name}`
+    // `capabilities: {}` is given an explicit flag by the signer.
+    if (text.includes('!') && name !== 'capabilities' && clean(content, false) === undefined) return [pointer]
+    if (!Object.hasOwn(CARD_V1, type)) return []
+    const inner =
+      container === ''
+        ? [['', content] as const]
+        : Object.entries(content as object).map(([key, one]) => [`/${key}`, one] as const)
+    return inner.flatMap(([key, one]) => (isObject(one) ? emptyRequired(one, type, pointer + key) : []))
+  })
 }
 
 interface Field {

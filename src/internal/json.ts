@@ -222,7 +222,8 @@ class Parser {
     const [literal, fraction, exponent] = match
     const value = Number(literal)
     const integer = fraction === undefined && exponent === undefined
-    if (!Number.isFinite(value) || (integer && !this.#round && !Number.isSafeInteger(value))) this.#fail('ERR_JSON_UNSAFE_NUMBER')
+    if (!Number.isFinite(value) || (integer && !this.#round && !Number.isSafeInteger(value)))
+      this.#fail('ERR_JSON_UNSAFE_NUMBER')
     this.#at += literal.length
     return this.#literal === undefined ? value : this.#literal(literal)
   }

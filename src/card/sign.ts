@@ -1,0 +1,151 @@
+/** Signs an Agent Card so that what is served is what is signed. A2A §8.4.2. */
+import { createPrivateKey, createPublicKey, KeyObject, type webcrypto } from 'node:crypto'
+import { types } from 'node:util'
+import { calculateJwkThumbprint, exportJWK, FlattenedSign, type JWK } from 'jose'
+import { TrustError } from '../errors.ts'
+import { parseStrictJson } from '../internal/json.ts'
+import { loadVerificationKey } from '../internal/verification-key.ts'
+import { JCS, serialize } from './canonicalize.ts'
+import { canonicalizeCard, emptyRequired, type Profile } from './profiles.ts'
+import { verifyCard } from './verify.ts'
+
+export interface SignCardOptions {
+  /** Private key: JWK, `KeyObject`, `CryptoKey` (extractable) or PKCS#8 PEM. */
+  readonly key: JWK | KeyObject | webcrypto.CryptoKey | string
+  /** Default: that of the JWK, or its RFC 7638 thumbprint. */
+  readonly kid?: string
+  /** Default: the JWK's `alg`, or what fits the key: ES256/384/512, EdDSA, RS256. */
+  readonly alg?: string
+  /** URL of the key set, for verifiers that allow it. */
+  readonly jku?: string
+  /** Adds a signature for each other form that SDKs verify, where it differs from what is served. Default false. */
+  readonly compat?: boolean
+  /** `add` keeps the signatures of other keys, for a rotation: the card must be the one they sign. Default `replace`. */
+  readonly signatures?: 'replace' | 'add'
+}
+
+export interface SignedCard {
+  readonly card: Record<string, unknown>
+  /** What to serve, byte for byte. */
+  readonly text: string
+}
+
+type Json = Record<string, unknown>
+
+/** Forms that SDKs verify beside the served one. */
+const COMPAT_PROFILES: readonly Profile[] = ['spec', 'clean', 'py-legacy']
+
+/**
+ * Returns a new card with signatures of `key` over its served form: plain defaults are dropped, `capabilities` says
+ * `streaming` and an mTLS scheme has a description, so that for most cards one signature serves every SDK.
+ *
+ * Earlier signatures are dropped: whether they still hold is nobody's knowledge here. See `signatures: 'add'`.
+ * Throws `ERR_JSON_*` and `ERR_CARD_SHAPE` for a text that is no card, `ERR_CARD_REQUIRED_EMPTY` for an empty REQUIRED
+ * member (SDKs sign it in different ways), `ERR_CARD_SIGNING_KEY` for a key that cannot sign, and
+ * `ERR_POLICY_EXAMPLE_KEY` for an example key in production. Does not check that the card makes sense: `card lint` does.
+ */
+export async function signCard(text: string | Uint8Array, options: SignCardOptions): Promise<SignedCard> {
+  const { jwk, alg, kid } = await signingKey(options)
+  const { jku, compat = false, signatures = 'replace' } = options
+  if (typeof compat !== 'boolean') throw new TypeError('"compat" must be true or false')
+  if (signatures !== 'replace' && signatures !== 'add') throw new TypeError('"signatures" must be replace or add')
+  if (jku !== undefined && !(typeof jku === 'string' && /^https:\/\//.test(jku) && URL.canParse(jku))) {
+    throw new TypeError('"jku" must be an https:// URL')
+  }
+
+  const parsed = parseStrictJson(text)
+  canonicalizeCard(text, 'spec')
+  const empty = emptyRequired(parsed as Json)
+  if (empty.length > 0) throw new TrustError('ERR_CARD_REQUIRED_EMPTY', { details: { members: empty } })
+
+  const { signatures: before, ...rest } = parsed as Json
+  const served = serve(serialize(rest, JCS))
+  const servedText = serialize(served, JCS)
+  const kept = signatures === 'add' && Array.isArray(before) ? before.filter((one) => kidOf(one) !== kid) : []
+
+  const payloads = [servedText]
+  for (const profile of compat ? COMPAT_PROFILES : []) {
+    const payload = canonicalizeCard(servedText, profile)
+    if (!payloads.includes(payload)) payloads.push(payload)
+  }
+  const key = createPrivateKey({ key: jwk as never, format: 'jwk' })
+  const header = { alg, kid, typ: 'JOSE', ...(jku === undefined ? {} : { jku }) }
+  const made = []
+  for (const payload of payloads) {
+    const { protected: text64, signature } = await new FlattenedSign(Buffer.from(payload))
+      .setProtectedHeader(header)
+      .sign(key)
+    made.push({ protected: text64 as string, signature })
+  }
+  const card = { ...served, signatures: [...kept, ...made] }
+  const result = serialize(card, JCS)
+  const check = await verifyCard(result, { jwks: { keys: [publicJwk(jwk, kid)] } }, { strict: true })
+  if (!check.ok) throw new TrustError('ERR_CARD_SIGNING_KEY', { details: { reason: check.reason } })
+  return { card, text: result }
+}
+
+/** Presence rules once, then the two members whose emptiness SDKs disagree about. */
+function serve(cardText: string): Json {
+  const card = parseStrictJson(canonicalizeCard(cardText, 'spec-unknown-kept')) as Json
+  const { capabilities, securitySchemes } = card
+  if (isObject(capabilities) && Object.keys(capabilities).length === 0) capabilities.streaming = false
+  if (isObject(securitySchemes)) {
+    for (const scheme of Object.values(securitySchemes)) {
+      const mtls = isObject(scheme) ? scheme.mtlsSecurityScheme : undefined
+      if (isObject(mtls) && Object.keys(mtls).length === 0) mtls.description = 'Mutual TLS'
+    }
+  }
+  return card
+}
+
+const EC_ALGORITHMS: Readonly<Record<string, string>> = { 'P-256': 'ES256', 'P-384': 'ES384', 'P-521': 'ES512' }
+
+async function signingKey(options: SignCardOptions): Promise<{ jwk: JWK; alg: string; kid: string }> {
+  const refuse = (reason: string) => new TrustError('ERR_CARD_SIGNING_KEY', { details: { reason } })
+  let jwk: JWK
+  try {
+    const { key } = options
+    if (typeof key === 'string') jwk = createPrivateKey(key).export({ format: 'jwk' }) as JWK
+    else if (key instanceof KeyObject) jwk = key.export({ format: 'jwk' }) as JWK
+    else if (types.isCryptoKey(key)) jwk = await exportJWK(key)
+    else jwk = { ...key }
+  } catch (cause) {
+    throw new TrustError('ERR_CARD_SIGNING_KEY', { details: { reason: 'not a private key' }, cause })
+  }
+  if (jwk.d === undefined) throw refuse(jwk.kty === 'oct' ? 'a symmetric key' : 'not a private key')
+  const usual = jwk.kty === 'EC' ? EC_ALGORITHMS[jwk.crv ?? ''] : jwk.kty === 'RSA' ? 'RS256' : 'EdDSA'
+  const alg = options.alg ?? jwk.alg ?? usual
+  const kid = options.kid ?? jwk.kid ?? (await calculateJwkThumbprint(jwk))
+  if (kid === '' || alg === undefined) throw refuse('no kid or no algorithm')
+  const loaded = loadVerificationKey(publicJwk(jwk, kid))
+  if (!loaded.ok) throw refuse(loaded.reason)
+  if (!loaded.key.algorithms.includes(alg)) throw refuse(`${alg} does not fit the key`)
+  // Example keys are known to everybody: what they sign proves nothing.
+  if (
+    process.env.NODE_ENV === 'production' &&
+    (kid.startsWith('example-') || (jwk as { example?: unknown }).example === true)
+  ) {
+    throw new TrustError('ERR_POLICY_EXAMPLE_KEY')
+  }
+  return { jwk, alg, kid }
+}
+
+/** The public half, for the check of one's own work. */
+function publicJwk(jwk: JWK, kid: string): JWK {
+  const exported = createPublicKey({ key: jwk as never, format: 'jwk' }).export({ format: 'jwk' }) as JWK
+  return { ...exported, kid, ...(jwk.alg === undefined ? {} : { alg: jwk.alg }) }
+}
+
+function kidOf(entry: unknown): unknown {
+  const text = isObject(entry) ? entry.protected : undefined
+  if (typeof text !== 'string') return undefined
+  try {
+    return (parseStrictJson(Buffer.from(text, 'base64url')) as { kid?: unknown } | null)?.kid
+  } catch {
+    return undefined
+  }
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,298 @@
+/** Verifies the signatures of an Agent Card and hands back only what one of them covers. A2A §8.4.3. */
+import { type ErrorCode, TrustError } from '../errors.ts'
+import { parseStrictJson } from '../internal/json.ts'
+import { verifySignatureAsync } from '../internal/verification-key.ts'
+import { type Coverage, canonicalizeCard, coverageOf, DEFAULT_PROFILES, PROFILES, type Profile } from './profiles.ts'
+import { readSignature, type SignatureEntry } from './signature-header.ts'
+import { type JwkSet, type Trust, type TrustedKey, trustJwks } from './trusted-keys.ts'
+import { isSecurityMember, uncoveredPointers } from './uncovered.ts'
+
+export type VerifyTrust = { readonly jwks: JwkSet } | { readonly trust: Trust; readonly origin?: string }
+
+export interface VerifyOptions {
+  /** Profiles to try, in this order. Default: those of full coverage, then the four projecting ones that are common. */
+  readonly profiles?: readonly Profile[]
+  /** Only profiles of full coverage. Default false. */
+  readonly strict?: boolean
+  /** `reject`: a card with anything uncovered is refused. Default `report`. */
+  readonly onUncovered?: 'report' | 'reject'
+  /** Time to judge keys by: unix seconds, `Date` or RFC 3339. Default: now. */
+  readonly at?: number | Date | string
+}
+
+/** What became of one entry of `signatures`. */
+export interface SignatureResult {
+  readonly index: number
+  readonly ok: boolean
+  readonly reason?: ErrorCode
+  readonly kid?: string
+  readonly alg?: string
+  readonly signer?: string
+  readonly profile?: Profile
+}
+
+export type VerifyResult =
+  | {
+      readonly ok: true
+      /** Parsed from the bytes that verified. Objects have no prototype. */
+      readonly card: Record<string, unknown>
+      readonly signer: string
+      readonly profile: Profile
+      readonly coverage: Coverage
+      /** JSON Pointers into the served card: what is not in `card`, or otherwise. */
+      readonly uncovered: readonly string[]
+      /** Uncovered members that decide where clients connect and how they authenticate. */
+      readonly warnings: readonly string[]
+      readonly signatures: readonly SignatureResult[]
+    }
+  | { readonly ok: false; readonly reason: ErrorCode; readonly signatures: readonly SignatureResult[] }
+
+const MAX_CARD_BYTES = 2 * 1024 * 1024
+const MAX_SIGNATURES = 16
+const MAX_KEYS_PER_SIGNATURE = 4
+
+/**
+ * Verifies the received text of a card against the keys of `trust`.
+ *
+ * Checks: strict JSON; at most 16 signatures, each with a strict protected header; a trusted key of the header's `kid`
+ * whose algorithm fits; the signature over each profile's canonical form; with a trust file also the signer's validity
+ * and scope. One good signature is enough (or as many signers as the trust asks for), and a bad one never stops the others.
+ *
+ * Does not check whether the card makes sense (`card lint`), nor who serves it beyond the signer's scope.
+ *
+ * A card that is not to be trusted is a result, `{ ok: false, reason }`, with `ERR_JSON_*` or `ERR_CARD_*`.
+ * Throws `TypeError` for options that cannot be meant.
+ */
+export async function verifyCard(
+  cardText: string | Uint8Array,
+  by: VerifyTrust,
+  options: VerifyOptions = {},
+): Promise<VerifyResult> {
+  const { profiles, nowMs, rejectUncovered } = read(options)
+  const trust = 'jwks' in by ? trustJwks(by.jwks) : by.trust
+  const origin = 'jwks' in by || by.origin === undefined ? {} : { origin: by.origin }
+
+  let served: unknown
+  try {
+    served = parseStrictJson(cardText, {
+      maxBytes: MAX_CARD_BYTES,
+      unsafeIntegers: 'round',
+      number: (literal) => numberOf(literal, options.strict === true),
+    })
+  } catch (fault) {
+    if (fault instanceof TrustError) return { ok: false, reason: fault.code, signatures: [] }
+    throw fault
+  }
+  if (!isObject(served)) return { ok: false, reason: 'ERR_CARD_SHAPE', signatures: [] }
+  const { signatures: entries, ...unsigned } = served
+  if (entries === undefined || entries === null || (Array.isArray(entries) && entries.length === 0)) {
+    return { ok: false, reason: 'ERR_CARD_UNSIGNED', signatures: [] }
+  }
+  if (!Array.isArray(entries)) return { ok: false, reason: 'ERR_CARD_SIGNATURE_MALFORMED', signatures: [] }
+  if (entries.length > MAX_SIGNATURES) return { ok: false, reason: 'ERR_CARD_SIGNATURE_COUNT', signatures: [] }
+
+  const payloads = new Payloads(cardText, profiles)
+  const results: SignatureResult[] = []
+  const good: {
+    readonly index: number
+    readonly key: TrustedKey
+    readonly profile: Profile
+    readonly card: Record<string, unknown>
+  }[] = []
+  for (const [index, entry] of entries.entries()) {
+    const read = readSignature(entry)
+    const { ok, card, ...result } = read.ok
+      ? await verifyEntry(read, payloads, trust, { ...origin, nowMs })
+      : { ok: false as const, card: undefined, ...withoutOk(read) }
+    if (ok && card !== undefined && result.key !== undefined && result.profile !== undefined) {
+      good.push({ index, key: result.key, profile: result.profile, card })
+    }
+    const { key: _, ...shown } = result
+    results.push({ index, ok, ...shown })
+  }
+
+  const signers = new Set(good.map(({ key }) => key.signer))
+  // Of several good signatures the one that covers most speaks.
+  const best = good.toSorted((a, b) => profiles.indexOf(a.profile) - profiles.indexOf(b.profile))[0]
+  if (best === undefined || signers.size < trust.threshold) {
+    const reason = best === undefined ? mostTelling(results) : 'ERR_CARD_THRESHOLD'
+    return { ok: false, reason, signatures: results }
+  }
+  const uncovered = uncoveredPointers(unsigned, best.card)
+  if (rejectUncovered && uncovered.length > 0) return { ok: false, reason: 'ERR_CARD_UNCOVERED', signatures: results }
+  return {
+    ok: true,
+    card: best.card,
+    signer: best.key.signer,
+    profile: best.profile,
+    coverage: coverageOf(best.profile),
+    uncovered,
+    warnings: uncovered.filter(isSecurityMember),
+    signatures: results,
+  }
+}
+
+type Entry = Extract<SignatureEntry, { ok: true }>
+type EntryResult = Omit<SignatureResult, 'index'> & {
+  readonly card?: Record<string, unknown> | undefined
+  readonly key?: TrustedKey
+}
+
+async function verifyEntry(
+  { hint, protected: header, signature }: Entry,
+  payloads: Payloads,
+  trust: Trust,
+  context: { readonly origin?: string; readonly nowMs: number },
+): Promise<EntryResult> {
+  const named = { kid: hint.kid, alg: hint.alg }
+  const refuse = (reason: ErrorCode): EntryResult => ({ ok: false, reason, ...named })
+  let keys: readonly TrustedKey[]
+  try {
+    keys = (await trust.keysFor(hint, context)).slice(0, MAX_KEYS_PER_SIGNATURE)
+  } catch (fault) {
+    return refuse(fault instanceof TrustError ? fault.code : 'ERR_CARD_KEY_UNAVAILABLE')
+  }
+  if (keys.length === 0) return refuse('ERR_CARD_KEY_UNKNOWN')
+  const fitting = keys.filter(({ key }) => key.algorithms.includes(hint.alg))
+  if (fitting.length === 0) return refuse('ERR_CARD_SIGNATURE_ALGORITHM')
+
+  const holds = async (key: TrustedKey, payload: string) =>
+    verifySignatureAsync(
+      key.key,
+      hint.alg,
+      Buffer.from(`${header}.${Buffer.from(payload).toString('base64url')}`),
+      signature,
+    )
+  for (const { profile, text } of payloads.all()) {
+    for (const key of fitting) {
+      if (!(await holds(key, text))) continue
+      const card = parseStrictJson(text, { maxBytes: MAX_CARD_BYTES * 8, unsafeIntegers: 'round' }) as Record<
+        string,
+        unknown
+      >
+      const refusal = trust.refusalOf(key, {
+        ...(context.origin === undefined ? {} : { origin: context.origin }),
+        urls: interfaceUrls(card),
+      })
+      return refusal === undefined
+        ? { ok: true, ...named, signer: key.signer, profile, card, key }
+        : { ...refuse(refusal), signer: key.signer, profile }
+    }
+  }
+  const defect = payloads.withoutSecuritySchemes()
+  if (defect !== undefined) {
+    for (const key of fitting) if (await holds(key, defect)) return refuse('ERR_CARD_SIGNATURE_OMITS_SECURITY_SCHEMES')
+  }
+  return refuse('ERR_CARD_SIGNATURE_INVALID')
+}
+
+/** The texts that may have been signed, each made at most once and each different from those before it. */
+class Payloads {
+  readonly #cardText: string | Uint8Array
+  readonly #profiles: readonly Profile[]
+  #made: { readonly profile: Profile; readonly text: string }[] | undefined
+
+  constructor(cardText: string | Uint8Array, profiles: readonly Profile[]) {
+    this.#cardText = cardText
+    this.#profiles = profiles
+  }
+
+  all(): readonly { readonly profile: Profile; readonly text: string }[] {
+    if (this.#made === undefined) {
+      this.#made = []
+      for (const profile of this.#profiles) {
+        const text = attempt(() => canonicalizeCard(this.#cardText, profile))
+        if (text !== undefined && !this.#made.some((made) => made.text === text)) this.#made.push({ profile, text })
+      }
+    }
+    return this.#made
+  }
+
+  /** What a2a-js signs when it is given its own typed object: the card without its schemes (its issue 663). */
+  withoutSecuritySchemes(): string | undefined {
+    const text = attempt(() => canonicalizeCard(this.#cardText, 'clean'))
+    if (text === undefined) return undefined
+    const { securitySchemes, ...rest } = parseStrictJson(text, { unsafeIntegers: 'round' }) as Partial<
+      Record<string, unknown>
+    >
+    if (securitySchemes === undefined) return undefined
+    // Its schemes lose their content and, being empty then, their names; descriptions were inside as well.
+    return canonicalizeCard(JSON.stringify(rest), 'raw')
+  }
+}
+
+/**
+ * Canonical form makes every number a double (RFC 8785 §3.2.2.3), so an integer that no double holds was not signed as
+ * it is written. It is then told apart from what was signed, and refused where full coverage is asked for.
+ */
+function numberOf(literal: string, strict: boolean): number | bigint {
+  const value = Number(literal)
+  if (!/^-?\d+$/.test(literal) || Number.isSafeInteger(value)) return value
+  const exact = BigInt(literal)
+  if (BigInt(value) === exact) return value
+  if (strict) throw new TrustError('ERR_JSON_UNSAFE_NUMBER')
+  return exact
+}
+
+/** A profile that cannot express the card has no payload. */
+function attempt(make: () => string): string | undefined {
+  try {
+    return make()
+  } catch (fault) {
+    if (fault instanceof TrustError) return undefined
+    throw fault
+  }
+}
+
+function interfaceUrls(card: Record<string, unknown>): string[] {
+  const lists = [card.supportedInterfaces, card.additionalInterfaces].filter(Array.isArray) as unknown[][]
+  return [card.url, ...lists.flat().map((one) => (isObject(one) ? one.url : undefined))].filter(
+    (url) => typeof url === 'string',
+  )
+}
+
+/** The reason that says most: a signature that was judged, before one that could not be read. */
+function mostTelling(results: readonly SignatureResult[]): ErrorCode {
+  const order: readonly ErrorCode[] = [
+    'ERR_CARD_SIGNATURE_OMITS_SECURITY_SCHEMES',
+    'ERR_CARD_ORIGIN',
+    'ERR_CARD_SIGNATURE_INVALID',
+    'ERR_CARD_KEY_UNAVAILABLE',
+    'ERR_CARD_KEY_UNKNOWN',
+  ]
+  const reasons = results.map(({ reason }) => reason)
+  return (
+    order.find((code) => reasons.includes(code)) ??
+    reasons.find((code) => code !== undefined) ??
+    'ERR_CARD_SIGNATURE_INVALID'
+  )
+}
+
+function withoutOk(entry: Extract<SignatureEntry, { ok: false }>): Omit<EntryResult, 'ok' | 'card'> {
+  const { ok: _, ...rest } = entry
+  return rest
+}
+
+function read(options: VerifyOptions): { profiles: readonly Profile[]; nowMs: number; rejectUncovered: boolean } {
+  const { profiles = DEFAULT_PROFILES, strict = false, onUncovered = 'report', at = Date.now() / 1000 } = options
+  if (
+    !Array.isArray(profiles) ||
+    profiles.length === 0 ||
+    profiles.some((profile) => !PROFILES.includes(profile as Profile))
+  ) {
+    throw new TypeError(`"profiles" must be a list of ${PROFILES.join(', ')}`)
+  }
+  if (typeof strict !== 'boolean') throw new TypeError('"strict" must be true or false')
+  if (onUncovered !== 'report' && onUncovered !== 'reject')
+    throw new TypeError('"onUncovered" must be report or reject')
+  const nowMs = typeof at === 'number' ? at * 1000 : at instanceof Date ? at.getTime() : Date.parse(String(at))
+  if (!Number.isFinite(nowMs)) throw new TypeError('"at" must be unix seconds, a Date or an RFC 3339 time')
+  const chosen = strict
+    ? (profiles as Profile[]).filter((profile) => coverageOf(profile) === 'full')
+    : [...(profiles as Profile[])]
+  return { profiles: chosen, nowMs, rejectUncovered: onUncovered === 'reject' }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
