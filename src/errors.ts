@@ -40,6 +40,12 @@ const CODES = {
   ERR_CARD_UNCOVERED: 'The card has members that no signature covers',
 
   // -- trust: trust file and pins
+  ERR_TRUST_PINS: 'The pin file is not one',
+  ERR_CARD_FETCH: 'The card cannot be fetched',
+  ERR_CARD_DRIFT: 'The card is not what was pinned',
+  ERR_TRUST_NOBODY: 'The trust file trusts nobody',
+  ERR_CARD_KEY_REVOKED: 'The key of the signature is revoked',
+  ERR_CARD_KEY_EXPIRED: 'The signer is trusted, and not at this time',
 
   // -- egress: what this process may reach
   ERR_EGRESS_URL: 'The URL is too long, or can be read in more than one way',

@@ -39,3 +39,5 @@ export function userBuilder(guard: Guard): UserBuilder {
     return new GuardedUser(decision.principal, decision.skills)
   }
 }
+
+export { cardSignatureGenerator } from './a2a-sdk-card.ts'

@@ -100,3 +100,5 @@ export function resourceMetadataHandler(guard: Guard): RequestHandler {
     res.end(metadata.body)
   }
 }
+
+export { type AgentCardHandlerOptions, agentCardHandler, jwksHandler } from './express-card.ts'

@@ -1,7 +1,12 @@
 /** `a2a-trust/card`: sign Agent Cards, and verify them across every SDK's quirks. */
 export { parseStrictJson, type StrictJsonOptions } from '../internal/json.ts'
 export { canonicalizeJson } from './canonicalize.ts'
+export { type CardClient, type CardClientOptions, createCardClient, type FetchedCard, fetchCard } from './client.ts'
+export { type PinFile, readPins, writePins } from './pin-file.ts'
+export { type Drift, driftOf, formatDrift, type Pin, pinOf } from './pins.ts'
 export { type Coverage, canonicalizeCard, DEFAULT_PROFILES, PROFILES, type Profile } from './profiles.ts'
+export { createServedCard, type ServedCard, type ServedCardOptions } from './serve.ts'
 export { type SignCardOptions, type SignedCard, signCard } from './sign.ts'
+export { type LoadedTrust, type LoadTrustOptions, lintTrust, loadTrust, type TrustMode } from './trust.ts'
 export type { JwkSet, KeyHint, SigningContext, Trust, TrustedKey } from './trusted-keys.ts'
 export { type SignatureResult, type VerifyOptions, type VerifyResult, type VerifyTrust, verifyCard } from './verify.ts'

@@ -84,6 +84,12 @@ export async function signCard(text: string | Uint8Array, options: SignCardOptio
   return { card, text: result }
 }
 
+/** The public JWK of a signing key, for a key set. Throws as `signCard`. */
+export async function publicJwkOf(options: SignCardOptions): Promise<JWK> {
+  const { jwk, alg, kid } = await signingKey(options)
+  return { ...publicJwk(jwk, kid), alg, use: 'sig' }
+}
+
 /** Presence rules once, then the two members whose emptiness SDKs disagree about. */
 function serve(cardText: string): Json {
   const card = parseStrictJson(canonicalizeCard(cardText, 'spec-unknown-kept')) as Json

@@ -4,10 +4,14 @@ import { parseStrictJson } from '../internal/json.ts'
 import { verifySignatureAsync } from '../internal/verification-key.ts'
 import { type Coverage, canonicalizeCard, coverageOf, DEFAULT_PROFILES, PROFILES, type Profile } from './profiles.ts'
 import { readSignature, type SignatureEntry } from './signature-header.ts'
+import { loadTrust } from './trust.ts'
 import { type JwkSet, type Trust, type TrustedKey, trustJwks } from './trusted-keys.ts'
 import { isSecurityMember, uncoveredPointers } from './uncovered.ts'
 
-export type VerifyTrust = { readonly jwks: JwkSet } | { readonly trust: Trust; readonly origin?: string }
+export type VerifyTrust =
+  | { readonly jwks: JwkSet }
+  /** A loaded trust, or what `loadTrust` takes. `origin` is where the card came from. */
+  | { readonly trust: Trust | string | object; readonly origin?: string }
 
 export interface VerifyOptions {
   /** Profiles to try, in this order. Default: those of full coverage, then the four projecting ones that are common. */
@@ -69,7 +73,7 @@ export async function verifyCard(
   options: VerifyOptions = {},
 ): Promise<VerifyResult> {
   const { profiles, nowMs, rejectUncovered } = read(options)
-  const trust = 'jwks' in by ? trustJwks(by.jwks) : by.trust
+  const trust = 'jwks' in by ? trustJwks(by.jwks) : isTrust(by.trust) ? by.trust : await loadTrust({ trust: by.trust })
   const origin = 'jwks' in by || by.origin === undefined ? {} : { origin: by.origin }
 
   let served: unknown
@@ -256,6 +260,8 @@ function mostTelling(results: readonly SignatureResult[]): ErrorCode {
   const order: readonly ErrorCode[] = [
     'ERR_CARD_SIGNATURE_OMITS_SECURITY_SCHEMES',
     'ERR_CARD_ORIGIN',
+    'ERR_CARD_KEY_REVOKED',
+    'ERR_CARD_KEY_EXPIRED',
     'ERR_CARD_SIGNATURE_INVALID',
     'ERR_CARD_KEY_UNAVAILABLE',
     'ERR_CARD_KEY_UNKNOWN',
@@ -291,6 +297,10 @@ function read(options: VerifyOptions): { profiles: readonly Profile[]; nowMs: nu
     ? (profiles as Profile[]).filter((profile) => coverageOf(profile) === 'full')
     : [...(profiles as Profile[])]
   return { profiles: chosen, nowMs, rejectUncovered: onUncovered === 'reject' }
+}
+
+function isTrust(value: Trust | string | object): value is Trust {
+  return typeof value === 'object' && 'keysFor' in value && typeof value.keysFor === 'function'
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -1,0 +1,47 @@
+/** Serves a card and its keys over Express. */
+import type { RequestHandler } from 'express'
+import { matchesEtag, type ServedCard, type ServedDocument } from '../card/serve.ts'
+
+export interface AgentCardHandlerOptions {
+  /** `*`, or the one origin whose pages may read the card. Default: none. */
+  readonly cors?: string
+}
+
+/**
+ * Answers GET and HEAD with the card, 304 to a matching `If-None-Match`, 405 to everything else. Mount it at the card's
+ * own path: `app.use('/.well-known/agent-card.json', agentCardHandler(served))`.
+ */
+export function agentCardHandler(served: ServedCard, options: AgentCardHandlerOptions = {}): RequestHandler {
+  return documentHandler(served.card, options)
+}
+
+/** The same for the key set, at `/.well-known/jwks.json`. */
+export function jwksHandler(served: ServedCard, options: AgentCardHandlerOptions = {}): RequestHandler {
+  return documentHandler(served.jwks, options)
+}
+
+function documentHandler(document: ServedDocument, { cors }: AgentCardHandlerOptions): RequestHandler {
+  if (cors !== undefined && cors !== '*' && !(URL.canParse(cors) && new URL(cors).origin === cors)) {
+    throw new TypeError('"cors" must be * or an origin')
+  }
+  return (req, res, next) => {
+    if (req.path !== '/') return next()
+    if (req.method !== 'GET' && req.method !== 'HEAD') {
+      res.statusCode = 405
+      res.setHeader('allow', 'GET, HEAD')
+      res.end()
+      return
+    }
+    for (const [name, value] of Object.entries(document.headers)) res.setHeader(name, value)
+    if (cors !== undefined) res.setHeader('access-control-allow-origin', cors)
+    if (cors !== undefined && cors !== '*') res.setHeader('vary', 'origin')
+    if (matchesEtag(req.headers['if-none-match'], document)) {
+      res.statusCode = 304
+      res.removeHeader('content-type')
+      res.end()
+      return
+    }
+    res.setHeader('content-length', Buffer.byteLength(document.body))
+    res.end(req.method === 'HEAD' ? undefined : document.body)
+  }
+}
