@@ -8,32 +8,32 @@ import { TrustError } from '../errors.ts'
  * Signs what the SDK will serve. Its own generator signs the typed object, in which the security schemes are not where
  * its canonical form looks for them, and so signs a card without them (issue 663); this one signs the ProtoJSON.
  *
- * Each distinct card is signed once, and checked in the form in which the SDK writes it. Throws as `signCard`.
+ * The SDK writes a card in two ways: `JSON.stringify` at the well-known path, its own `toJSON` over the protocol. What
+ * is returned gives the signed card in both. Each distinct card is signed once. Throws as `signCard`.
  */
 export function cardSignatureGenerator(options: SignCardOptions): AgentCardSignatureGenerator {
-  let last: { readonly text: string; readonly signed: Promise<AgentCard> } | undefined
+  let last: { readonly text: string; readonly signed: Promise<Record<string, unknown>> } | undefined
   return async (card) => {
     const text = JSON.stringify(AgentCard.toJSON({ ...card, signatures: [] }))
     if (last?.text !== text) {
-      const signed = sign(text, options)
-      last = { text, signed }
-      signed.catch(() => {
-        last = undefined
+      const made = { text, signed: sign(text, options) }
+      made.signed.catch(() => {
+        if (last === made) last = undefined
       })
+      last = made
     }
-    return structuredClone(await last.signed)
+    const signed = await last.signed
+    return Object.defineProperty(AgentCard.fromJSON(signed), 'toJSON', { value: () => signed })
   }
 }
 
-async function sign(text: string, options: SignCardOptions): Promise<AgentCard> {
+async function sign(text: string, options: SignCardOptions): Promise<Record<string, unknown>> {
   const { card } = await signCard(text, options)
-  const typed = AgentCard.fromJSON(card)
-  const written = JSON.stringify(AgentCard.toJSON(typed))
+  const written = JSON.stringify(AgentCard.toJSON(AgentCard.fromJSON(card)))
   const check = await verifyCard(written, { jwks: { keys: [await publicJwkOf(options)] } })
   if (!check.ok || check.warnings.length > 0) {
-    throw new TrustError('ERR_CARD_SIGNING_KEY', {
-      details: { reason: check.ok ? 'the SDK would serve uncovered members' : check.reason },
-    })
+    const reason = check.ok ? 'the SDK would serve members that are not covered' : check.reason
+    throw new TrustError('ERR_CARD_SIGNING_KEY', { details: { reason } })
   }
-  return typed
+  return card
 }

@@ -1,4 +1,5 @@
 /** Cards signed here verify in `@a2a-js/sdk` 1.3 and the reverse, directly and as served over HTTP. */
+import type { webcrypto } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { AgentCard, generateAgentCardSignature, verifyAgentCardSignature } from '@a2a-js/sdk'
@@ -21,7 +22,7 @@ const plain = rigCard({ securityRequirements: [{ schemes: { login: { list: ['a2a
 
 /** The SDK's own verifier, over the card as an SDK client gets it. */
 async function sdkAccepts(text: string): Promise<boolean> {
-  const key = (await importJWK(publicJwk, 'ES256')) as CryptoKey
+  const key = (await importJWK(publicJwk, 'ES256')) as webcrypto.CryptoKey
   const verify = verifyAgentCardSignature(async () => key)
   return verify(JSON.parse(text) as AgentCard).then(
     () => true,
@@ -132,7 +133,7 @@ describe('signed here', () => {
 
 describe('signed by the SDK', () => {
   async function sdkSigned(given: unknown): Promise<string> {
-    const sign = generateAgentCardSignature((await importJWK(jwk, 'ES256')) as CryptoKey, {
+    const sign = generateAgentCardSignature((await importJWK(jwk, 'ES256')) as webcrypto.CryptoKey, {
       alg: 'ES256',
       kid: 'k1',
       typ: 'JOSE',
