@@ -19,6 +19,7 @@ const CODES = {
   ERR_JSON_TRAILING_DATA: 'The text continues after the value',
 
   // -- card: shape, signatures, trust
+  ERR_CARD_ADVICE: 'The card is valid and could be safer',
   ERR_CARD_SHAPE: 'The card has a member that this canonical form cannot express',
   ERR_CARD_REQUIRED_EMPTY: 'A REQUIRED member of the card is empty',
   ERR_CARD_SIGNING_KEY: 'The key cannot sign cards',

@@ -62,7 +62,7 @@ export async function createCardClient(options: CardClientOptions): Promise<Card
   const trust = isLoaded(given) ? given : await loadTrust({ trust: given, clock })
   const egress: Egress | undefined =
     options.fetch === undefined ? createEgress({ maxResponseBytes: 2 * 1024 * 1024 }) : undefined
-  const fetch = options.fetch ?? (egress as Egress).fetch
+  const { fetch } = egress ?? (options as { readonly fetch: typeof globalThis.fetch })
   const texts = new LRUCache<string, Remembered>({ max: maxEntries })
   const currents = new LRUCache<string, FetchedCard>({ max: maxEntries })
 

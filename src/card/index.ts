@@ -2,6 +2,7 @@
 export { parseStrictJson, type StrictJsonOptions } from '../internal/json.ts'
 export { canonicalizeJson } from './canonicalize.ts'
 export { type CardClient, type CardClientOptions, createCardClient, type FetchedCard, fetchCard } from './client.ts'
+export { lintCard } from './lint.ts'
 export { type PinFile, readPins, writePins } from './pin-file.ts'
 export { type Drift, driftOf, formatDrift, type Pin, pinOf } from './pins.ts'
 export { type Coverage, canonicalizeCard, DEFAULT_PROFILES, PROFILES, type Profile } from './profiles.ts'

@@ -143,7 +143,7 @@ const MAX_JKU_SETS = 100
 
 /** A key set named by the card itself: only at listed origins, and it speaks for its own origin alone. */
 function jkuTrust(allowed: readonly string[], options: LoadTrustOptions): JkuTrust {
-  const isAllowed = allowed.length === 0 ? () => false : originScope(allowed)
+  const isAllowed: OriginScope = allowed.length === 0 ? () => false : originScope(allowed)
   const sets = new Map<string, JwksCache>()
   return {
     async keysFor(url, hint) {
@@ -254,7 +254,8 @@ async function keyCache(
 const noFetch: typeof globalThis.fetch = () => Promise.reject(new TypeError('a key set in a file is not fetched'))
 
 /** Made when it is first needed, so that a trust without URLs opens nothing. */
-function fetchOf({ fetch }: LoadTrustOptions): typeof globalThis.fetch {
+function fetchOf(options: LoadTrustOptions): typeof globalThis.fetch {
+  const { fetch } = options
   let guarded = fetch
   return (input, init) => {
     guarded ??= createEgress().fetch

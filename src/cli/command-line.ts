@@ -7,6 +7,12 @@ type Command = (args: readonly string[], io: Io) => Promise<number>
 const USAGE = `a2a-trust: what an Agent Card declares, enforced
 
 usage:
+  a2a-trust card canonicalize FILE [--profile P]
+  a2a-trust card sign FILE --key FILE [--kid ID] [--alg A] [--jku URL] [--compat] [--add] [-o FILE]
+  a2a-trust card verify FILE|URL (--trust FILE | --jwks FILE|URL) [--origin O] [--strict] [--profile P]… [--at TIME] [--json]
+  a2a-trust card lint FILE [--json]
+  a2a-trust card inspect FILE|URL [--json]
+  a2a-trust card diff OLD NEW [--json]
   a2a-trust token check TOKEN|- --policy FILE [--scheme NAME] [--at TIME] [--json]
   a2a-trust policy lint --policy FILE [--at TIME] [--json]
   a2a-trust policy explain --policy FILE REQUEST.json|- [--at TIME] [--json]
@@ -26,6 +32,12 @@ example: is this token good for this agent?
 `
 
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+  'card canonicalize': async () => (await import('./card.ts')).cardCanonicalizeCommand,
+  'card sign': async () => (await import('./card.ts')).cardSignCommand,
+  'card verify': async () => (await import('./card.ts')).cardVerifyCommand,
+  'card lint': async () => (await import('./card.ts')).cardLintCommand,
+  'card inspect': async () => (await import('./card.ts')).cardInspectCommand,
+  'card diff': async () => (await import('./card.ts')).cardDiffCommand,
   'token check': async () => (await import('./token.ts')).tokenCheckCommand,
   'policy lint': async () => (await import('./policy.ts')).policyLintCommand,
   'policy explain': async () => (await import('./policy.ts')).policyExplainCommand,
