@@ -36,6 +36,8 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
   if ((request.headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity') {
     return { ok: false, code: 'ERR_REQUEST_MALFORMED' }
   }
+  // Somebody in front has read the stream and kept what was in it: there is nothing left to decide on.
+  if (request.readableEnded || request.destroyed) return { ok: false, code: 'ERR_REQUEST_MALFORMED' }
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return { ok: false, code: 'ERR_REQUEST_TOO_LARGE' }
   return new Promise((resolve) => {
     const chunks: Buffer[] = []

@@ -1,5 +1,6 @@
 /** The command line: one usage text, one table of commands, each loaded only when it is called. */
 import { TrustError } from '../errors.ts'
+import { PolicyError } from '../policy/policy-error.ts'
 import { exit, fail, type Io } from './io.ts'
 
 type Command = (args: readonly string[], io: Io) => Promise<number>
@@ -61,12 +62,27 @@ export async function runCommandLine(argv: readonly string[], io: Io): Promise<n
     try {
       return await (await load())(argv.slice(words), io)
     } catch (fault) {
-      fail(io, fault instanceof Error ? fault.message : String(fault))
+      fail(io, describe(fault))
       return exitOf(fault)
     }
   }
   fail(io, `there is no command "${argv.slice(0, 2).join(' ')}"`, 'a2a-trust --help lists them')
   return exit.usage
+}
+
+/** What happened, with the facts of each coded cause on the way. */
+function describe(fault: unknown): string {
+  const lines: string[] = []
+  for (let cause = fault, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth += 1) {
+    const facts =
+      cause instanceof TrustError
+        ? Object.entries(cause.details).map(([name, value]) => `${name} ${String(value)}`)
+        : []
+    if (depth === 0) lines.push(cause.message)
+    else if (cause instanceof TrustError) lines.push(`  because ${cause.code}: ${cause.message}`)
+    if (facts.length > 0 && !(cause instanceof PolicyError)) lines.push(`  (${facts.join(', ')})`)
+  }
+  return lines.length === 0 ? String(fault) : lines.join('\n')
 }
 
 /** A mistake on the command line, a file that says something impossible, or a fault. */
