@@ -49,8 +49,8 @@ describe('keys', () => {
   })
 
   it.each([
-    ['not JSON', 'hello', 'error: The text is not valid JSON\n'],
-    ['a member twice', '{"kty":"EC","kty":"EC"}', 'error: An object has the same member name twice\n'],
+    ['not JSON', 'hello', 'error: The text is not valid JSON\n  (offset 0)\n'],
+    ['a member twice', '{"kty":"EC","kty":"EC"}', 'error: An object has the same member name twice\n  (offset 12)\n'],
     [
       'a symmetric key',
       '{"kty":"oct","k":"AAAA"}',
