@@ -9,6 +9,7 @@ const SPECIAL_IPV4 = [
   '10.0.0.0/8', // private, RFC 1918
   '100.64.0.0/10', // shared address space, RFC 6598
   '127.0.0.0/8', // loopback, RFC 1122
+  '168.63.129.16/32', // in no registry: Azure's host agent, the same address inside every virtual machine
   '169.254.0.0/16', // link-local and cloud metadata, RFC 3927
   '172.16.0.0/12', // private, RFC 1918
   '192.0.0.0/24', // protocol assignments, RFC 6890

@@ -1,6 +1,7 @@
 /** The two questions asked before a byte leaves: may this URL be reached, and may this address. */
 import type { ErrorCode } from '../errors.ts'
 import { familyOf, isPublicAddress } from './address.ts'
+import { isHostName } from './host.ts'
 import type { EgressRules } from './options.ts'
 
 export type UrlVerdict =
@@ -14,8 +15,6 @@ const REWRITTEN = /[\u0000-\u0020\u007f\\]/
 
 /** Metadata services that answer on public addresses; those on private ones need no entry. */
 const METADATA_HOSTS = new Set(['metadata.packet.net', 'metadata.platformequinix.com', 'metadata.tencentyun.com'])
-
-const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/
 
 /** Everything that can be told from the URL alone, an address literal included. */
 export function checkUrl(text: string, rules: EgressRules): UrlVerdict {
@@ -33,10 +32,7 @@ export function checkUrl(text: string, rules: EgressRules): UrlVerdict {
   const bare = url.hostname.replace(/^\[(.*)\]$/, '$1')
   const literal = familyOf(bare) !== 0
   const host = literal ? bare : bare.replace(/\.$/, '')
-  if (!literal) {
-    const labels = host.split('.')
-    if (host.length > 253 || !labels.every((label) => LABEL.test(label))) return deny('ERR_EGRESS_HOST')
-  }
+  if (!literal && !isHostName(host)) return deny('ERR_EGRESS_HOST')
   if (METADATA_HOSTS.has(host) || rules.denyHosts(host) || rules.allowHosts?.(host) === false)
     return deny('ERR_EGRESS_HOST')
   if (literal) {
@@ -49,8 +45,9 @@ export function checkUrl(text: string, rules: EgressRules): UrlVerdict {
   return { allowed: true, url, host, literal }
 }
 
+/** For literals and for what names resolve to alike. */
 export function isAllowedAddress(address: string, rules: EgressRules): boolean {
-  return isPublicAddress(address) || rules.allowAddress(address)
+  return !rules.denyAddress(address) && (isPublicAddress(address) || rules.allowAddress(address))
 }
 
 /** More answers than any honest name has. */
@@ -62,17 +59,30 @@ export type Resolution =
 
 /** All answers must be allowed: with one that is not, the name is under somebody's control who means no good. */
 export async function resolveHost(host: string, rules: EgressRules): Promise<Resolution> {
-  let addresses: readonly string[]
-  try {
-    const answer: unknown = await rules.resolver(host)
-    addresses = Array.isArray(answer) ? answer.map(String) : []
-  } catch {
-    addresses = []
-  }
+  const addresses = await answersOf(host, rules)
+  if (addresses === undefined) return { allowed: false, reason: 'ERR_EGRESS_TIMEOUT', addresses: [] }
   if (addresses.length === 0 || addresses.length > MAX_ADDRESSES)
     return { allowed: false, reason: 'ERR_EGRESS_DNS', addresses: [] }
   if (!addresses.every((address) => isAllowedAddress(address, rules))) {
     return { allowed: false, reason: 'ERR_EGRESS_ADDRESS', addresses }
   }
   return { allowed: true, addresses }
+}
+
+/** No answer, a failure and anything but a list are all no address. `undefined`: the resolver took too long. */
+async function answersOf(host: string, { resolver, timeoutMs }: EgressRules): Promise<string[] | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), timeoutMs)
+    timer.unref()
+  })
+  try {
+    const answer: unknown = await Promise.race([resolver(host), late])
+    if (answer === undefined) return undefined
+    return Array.isArray(answer) ? answer.map(String) : []
+  } catch {
+    return []
+  } finally {
+    clearTimeout(timer)
+  }
 }

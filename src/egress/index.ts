@@ -17,12 +17,16 @@ export interface EgressVerdict {
 
 export interface Egress {
   /**
-   * As the global `fetch`, for allowed targets only. Rejects with `TrustError`: `ERR_EGRESS_URL`, `_SCHEME`,
-   * `_USERINFO`, `_PORT`, `_HOST`, `_ADDRESS`, `_DNS` for a target that is not allowed, `_REDIRECT`, `_TIMEOUT`,
-   * `_RESPONSE_SIZE` (also while the body is read), `_FAILED`. A caller's own abort rejects as with `fetch`.
+   * As the global `fetch`, for allowed targets only, and with a `dispatcher` in the options ignored. Rejects with
+   * `TrustError`: `ERR_EGRESS_URL`, `_SCHEME`, `_USERINFO`, `_PORT`, `_HOST`, `_ADDRESS`, `_DNS` for a target that is not
+   * allowed, `_REDIRECT`, `_TIMEOUT`, `_RESPONSE_SIZE` (the last two also while the body is read), `_FAILED`. Rejects
+   * with the caller's own reason where the caller's `signal` ended it, and with `TypeError` for impossible headers.
    */
   readonly fetch: typeof globalThis.fetch
-  /** What `fetch` would say of the target, without sending. DNS may answer otherwise later; `fetch` asks again. */
+  /**
+   * What `fetch` would say of the target in mode `enforce`, without sending. DNS may answer otherwise later; `fetch` asks
+   * again. With `resolve: false`, and with a proxy, names are not resolved.
+   */
   check(url: string | URL, options?: { readonly resolve?: boolean }): Promise<EgressVerdict>
   /** Ends every connection. */
   close(): Promise<void>
@@ -44,12 +48,12 @@ export function createEgress(options: EgressOptions = {}): Egress {
       const verdict = checkUrl(String(target), rules)
       if (!verdict.allowed) return { verdict: 'deny', reason: verdict.reason }
       if (verdict.literal) return { verdict: 'allow', reason: 'allowed', addresses: [verdict.host] }
-      if (!resolve) return { verdict: 'allow', reason: 'allowed' }
-      const { allowed, addresses, ...rest } = await resolveHost(verdict.host, rules)
-      const known = addresses.length === 0 ? {} : { addresses }
-      return 'reason' in rest
-        ? { verdict: 'deny', reason: rest.reason, ...known }
-        : { verdict: allowed ? 'allow' : 'deny', reason: 'allowed', ...known }
+      if (!resolve || rules.proxy !== undefined) return { verdict: 'allow', reason: 'allowed' }
+      const resolution = await resolveHost(verdict.host, rules)
+      const known = resolution.addresses.length === 0 ? {} : { addresses: resolution.addresses }
+      return resolution.allowed
+        ? { verdict: 'allow', reason: 'allowed', ...known }
+        : { verdict: 'deny', reason: resolution.reason, ...known }
     },
   })
 }

@@ -2,6 +2,7 @@
 import { lookup } from 'node:dns/promises'
 import type { ErrorCode } from '../errors.ts'
 import { addressSet } from './address.ts'
+import { hostName } from './host.ts'
 
 /** Addresses of a name. Rejecting or an empty list means there are none. */
 export type Resolver = (name: string) => Promise<readonly string[]>
@@ -13,7 +14,7 @@ export interface EgressOptions {
   readonly ports?: readonly number[]
   /** Refuse everything but https. Default true. */
   readonly requireHttps?: boolean
-  /** Allow user name and password in a URL. Default false. */
+  /** Allow user name and password in a URL; they are sent as `Authorization: Basic`. Default false. */
   readonly userinfo?: boolean
   /** Longest URL in characters. Default 2048. */
   readonly maxUrlLength?: number
@@ -21,9 +22,12 @@ export interface EgressOptions {
   readonly singleLabelNames?: boolean
   /** Last labels of names that are never public. Default: `localhost`, `local`, `internal` and others like them. */
   readonly deniedSuffixes?: readonly string[]
-  /** Only these hosts: a name, an address, or `*.example.com` for every name below. Default: any. */
+  /**
+   * Only these hosts: a name, an address or range of address literals, or `*.example.com` for every name below it.
+   * Names in any case and in either form of IDNA. Default: any. It opens no address that is not public.
+   */
   readonly allowHosts?: readonly string[]
-  /** Never these hosts. Wins over `allowHosts`. */
+  /** Never these hosts, and for an address or range: never these addresses, what names resolve to included. Wins. */
   readonly denyHosts?: readonly string[]
   /** Addresses or CIDR ranges that may be reached although they are not public. Default: none. */
   readonly allowAddresses?: readonly string[]
@@ -33,15 +37,19 @@ export interface EgressOptions {
   readonly redirects?: 'error' | number
   /** Largest response body after decompression, in bytes. Default 1 MiB. */
   readonly maxResponseBytes?: number
-  /** From the call to the end of the body, in milliseconds, 1 to 600 000. Default 10 000. */
+  /** From the call to the end of the body, also of one that is never read. Milliseconds, 1 to 600 000. Default 10 000. */
   readonly timeoutMs?: number
-  /** `report`: denials are handed to `onDenied` and the request is made. Default `enforce`. */
+  /**
+   * `report`: denied targets are handed to `onDenied` and the request is made all the same. Redirects, size and time are
+   * limited in either mode. Default `enforce`.
+   */
   readonly mode?: 'enforce' | 'report'
-  /** Called for each denial. */
+  /** Called for each denied target. What it throws is ignored. */
   readonly onDenied?: (denial: EgressDenial) => void
   /**
-   * HTTP proxy that every request goes through, as `http://host:port`. The proxy resolves names, so an address can then
-   * be checked only where the URL spells it: bar private ranges at the proxy too.
+   * HTTP proxy that every request goes through, by CONNECT, as `http://host:port` or `http://user:password@host:port`.
+   * The proxy resolves names and dials, so addresses can neither be checked nor pinned here, except where the URL spells
+   * one: bar private ranges at the proxy too. Its own address is not checked. The environment's proxies are not used.
    */
   readonly proxy?: string
 }
@@ -50,6 +58,8 @@ export interface EgressDenial {
   readonly reason: ErrorCode
   /** Scheme, host and port; never path, query or user name. */
   readonly origin: string
+  /** The address that is not allowed, where the name has one. */
+  readonly address?: string
   readonly mode: 'enforce' | 'report'
 }
 
@@ -62,7 +72,8 @@ export interface EgressRules {
   readonly deniedSuffixes: readonly string[]
   readonly allowHosts: HostMatch | undefined
   readonly denyHosts: HostMatch
-  readonly allowAddress: (address: string) => boolean
+  readonly denyAddress: AddressMatch
+  readonly allowAddress: AddressMatch
   readonly resolver: Resolver
   readonly redirects: number
   readonly maxResponseBytes: number
@@ -73,6 +84,7 @@ export interface EgressRules {
 }
 
 type HostMatch = (host: string) => boolean
+type AddressMatch = (address: string) => boolean
 
 const DENIED_SUFFIXES = [
   'localhost',
@@ -105,11 +117,13 @@ export function egressRules(options: EgressOptions): EgressRules {
   if (mode !== 'enforce' && mode !== 'report') throw new TypeError('"mode" must be enforce or report')
   if (redirects !== 'error' && !isWhole(redirects, 0, 20))
     throw new TypeError('"redirects" must be "error" or a whole number from 0 to 20')
-  if (proxy !== undefined && !(typeof proxy === 'string' && /^https?:\/\//.test(proxy) && URL.canParse(proxy))) {
-    throw new TypeError('"proxy" must be an http:// or https:// URL')
-  }
+  if (proxy !== undefined && !isProxy(proxy))
+    throw new TypeError('"proxy" must be an http:// or https:// URL of host and port')
+  const reachable = schemes.filter((scheme) => !requireHttps || scheme === 'https:')
+  if (reachable.length === 0) throw new TypeError('"schemes" must hold https:, or "requireHttps" be false')
+  const denyHosts = hostsOf(options, 'denyHosts')
   return Object.freeze({
-    schemes: new Set(schemes.filter((scheme) => !requireHttps || scheme === 'https:')),
+    schemes: new Set(reachable),
     ports: new Set(
       list(options, 'ports', (port) => isWhole(port, 1, 65_535), 'ports from 1 to 65535') ??
         (requireHttps ? [443] : [443, 80]),
@@ -117,9 +131,12 @@ export function egressRules(options: EgressOptions): EgressRules {
     userinfo: flag(options, 'userinfo', false),
     maxUrlLength: whole(options, 'maxUrlLength', 1, 65_536, 2048),
     singleLabelNames: flag(options, 'singleLabelNames', false),
-    deniedSuffixes: list(options, 'deniedSuffixes', isName, 'names in lower case') ?? DENIED_SUFFIXES,
-    allowHosts: hostMatch(list(options, 'allowHosts', isHostPattern, HOSTS)),
-    denyHosts: hostMatch(list(options, 'denyHosts', isHostPattern, HOSTS)) ?? (() => false),
+    deniedSuffixes:
+      list(options, 'deniedSuffixes', isName, 'names without a first dot')?.map((name) => hostName(name) as string) ??
+      DENIED_SUFFIXES,
+    allowHosts: hostsOf(options, 'allowHosts')?.match,
+    denyHosts: denyHosts?.match ?? (() => false),
+    denyAddress: denyHosts?.address ?? (() => false),
     allowAddress: addressSet(list(options, 'allowAddresses', isRange, 'IP addresses or CIDR ranges') ?? []),
     resolver,
     redirects: redirects === 'error' ? 0 : redirects,
@@ -150,13 +167,12 @@ const OPTION_NAMES = [
   'onDenied',
   'proxy',
 ] satisfies (keyof EgressOptions)[]
-const HOSTS = 'host names in lower case, addresses, or *.example.com'
 
 const systemResolver: Resolver = async (name) =>
   (await lookup(name, { all: true, order: 'verbatim' })).map(({ address }) => address)
 
 function flag(options: EgressOptions, name: 'requireHttps' | 'userinfo' | 'singleLabelNames', usual: boolean): boolean {
-  const value = options[name] ?? usual
+  const { [name]: value = usual } = options
   if (typeof value !== 'boolean') throw new TypeError(`"${name}" must be true or false`)
   return value
 }
@@ -168,7 +184,7 @@ function whole(
   maximum: number,
   usual: number,
 ): number {
-  const value = options[name] ?? usual
+  const { [name]: value = usual } = options
   if (!isWhole(value, minimum, maximum))
     throw new TypeError(`"${name}" must be a whole number from ${minimum} to ${maximum}`)
   return value
@@ -189,27 +205,22 @@ function list<N extends ListName>(
   const value = options[name]
   if (value === undefined) return undefined as EgressOptions[N]
   if (!Array.isArray(value)) throw new TypeError(`"${name}" must be a list of ${what}`)
-  value.forEach((entry, index) => {
-    if (!accepts(entry)) throw new TypeError(`"${name}" must hold ${what}; entry ${index} is something else`)
-  })
-  return Object.freeze([...value]) as unknown as EgressOptions[N]
+  const copy: unknown[] = [...value]
+  const bad = copy.findIndex((entry) => !accepts(entry))
+  if (bad !== -1) throw new TypeError(`"${name}" must hold ${what}; entry ${bad} is something else`)
+  return copy as unknown as EgressOptions[N]
 }
 
 function isScheme(entry: unknown): boolean {
   return entry === 'http:' || entry === 'https:'
 }
 
-const NAME = /^(?!-)[a-z0-9-]+(?:\.[a-z0-9-]+)*$/
-
 function isName(entry: unknown): boolean {
-  return typeof entry === 'string' && NAME.test(entry)
+  return typeof entry === 'string' && hostName(entry) !== undefined
 }
 
 function isHostPattern(entry: unknown): boolean {
-  return (
-    typeof entry === 'string' &&
-    (isName(entry.replace(/^\*\./, '')) || isRange(entry) || isRange(entry.replace(/^\[(.*)\]$/, '$1')))
-  )
+  return typeof entry === 'string' && (isRange(withoutBrackets(entry)) || isName(entry.replace(/^\*\./, '')))
 }
 
 function isRange(entry: unknown): boolean {
@@ -221,19 +232,29 @@ function isRange(entry: unknown): boolean {
   }
 }
 
+function isProxy(proxy: unknown): boolean {
+  if (typeof proxy !== 'string' || !/^https?:\/\//.test(proxy) || !URL.canParse(proxy)) return false
+  const { pathname, search, hash } = new URL(proxy)
+  return pathname === '/' && search === '' && hash === ''
+}
+
+function withoutBrackets(host: string): string {
+  return host.replace(/^\[(.*)\]$/, '$1')
+}
+
 /** A wildcard stands for one or more whole labels, so `*.example.com` is neither `example.com` nor `evilexample.com` (P60). */
-function hostMatch(patterns: readonly string[] | undefined): HostMatch | undefined {
+function hostsOf(
+  options: EgressOptions,
+  name: 'allowHosts' | 'denyHosts',
+): { readonly match: HostMatch; readonly address: AddressMatch } | undefined {
+  const patterns = list(options, name, isHostPattern, 'host names, addresses, ranges, or *.example.com')
   if (patterns === undefined) return undefined
-  const exact = new Set<string>()
-  const below: string[] = []
-  const ranges: string[] = []
-  for (const pattern of patterns) {
-    const bare = pattern.replace(/^\[(.*)\]$/, '$1')
-    if (pattern.startsWith('*.')) below.push(pattern.slice(1))
-    else if (isRange(bare)) ranges.push(bare)
-    else exact.add(pattern)
-  }
-  const inRange = addressSet(ranges)
-  return (host) =>
-    exact.has(host) || inRange(host) || below.some((ending) => host.endsWith(ending) && host.length > ending.length)
+  const ranges = patterns.map(withoutBrackets).filter(isRange)
+  const names = patterns.filter((pattern) => !isRange(withoutBrackets(pattern)))
+  const exact = new Set(names.filter((pattern) => !pattern.startsWith('*.')).map(hostName))
+  const below = names.filter((pattern) => pattern.startsWith('*.')).map((pattern) => `.${hostName(pattern.slice(2))}`)
+  const address = addressSet(ranges)
+  const match = (host: string) =>
+    exact.has(host) || address(host) || below.some((end) => host.endsWith(end) && host.length > end.length)
+  return { match, address }
 }
