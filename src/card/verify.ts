@@ -193,23 +193,25 @@ async function verifyEntry(
 /** The texts that may have been signed, each made at most once and each different from those before it. */
 class Payloads {
   readonly #cardText: string | Uint8Array
-  readonly #profiles: readonly Profile[]
-  #made: { readonly profile: Profile; readonly text: string }[] | undefined
+  readonly #remaining: Profile[]
+  readonly #made: { readonly profile: Profile; readonly text: string }[] = []
 
   constructor(cardText: string | Uint8Array, profiles: readonly Profile[]) {
     this.#cardText = cardText
-    this.#profiles = profiles
+    this.#remaining = [...profiles]
   }
 
-  all(): readonly { readonly profile: Profile; readonly text: string }[] {
-    if (this.#made === undefined) {
-      this.#made = []
-      for (const profile of this.#profiles) {
-        const text = attempt(() => canonicalizeCard(this.#cardText, profile))
-        if (text !== undefined && !this.#made.some((made) => made.text === text)) this.#made.push({ profile, text })
-      }
+  /** Most cards are signed in the first form: the others are made only when it does not verify. */
+  *all(): Generator<{ readonly profile: Profile; readonly text: string }> {
+    yield* this.#made
+    for (let profile = this.#remaining.shift(); profile !== undefined; profile = this.#remaining.shift()) {
+      const wanted = profile
+      const text = attempt(() => canonicalizeCard(this.#cardText, wanted))
+      if (text === undefined || this.#made.some((made) => made.text === text)) continue
+      const made = { profile, text }
+      this.#made.push(made)
+      yield made
     }
-    return this.#made
   }
 
   /** What a2a-js signs when it is given its own typed object: the card without its schemes (its issue 663). */

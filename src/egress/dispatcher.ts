@@ -68,7 +68,9 @@ function connectorFor(rules: EgressRules, origin: string, timeout: number): buil
     const bare = options.hostname.replace(/^\[(.*)\]$/, '$1')
     const refused = isIP(bare) === 0 ? undefined : refusal(bare)
     if (refused !== undefined) return callback(refused, null)
-    dial(options, (...[error, socket]) => {
+    // RFC 6066 §3: without final dot. From the URL and not, as undici has it, from the Host header.
+    const servername = isIP(bare) === 0 ? bare.replace(/\.$/, '') : ''
+    dial({ ...options, servername }, (...[error, socket]) => {
       if (error !== null) return callback(error, null)
       // The last word belongs to the connection itself, whichever way it came about.
       const { remoteAddress } = socket
