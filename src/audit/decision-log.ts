@@ -17,6 +17,8 @@ export function recordDecision(sink: DecisionSink, event: DecisionEvent): void {
     sink.logger?.error({ err: cause }, 'onDecision threw')
   }
   if (sink.logger === undefined) return
-  if (event.allowed) sink.logger.info(event, 'a2a request allowed')
-  else sink.logger.warn(event, 'a2a request denied')
+  // A logger writes its own time: twice the same member would be one that readers disagree about.
+  const { time: _, ...fields } = event
+  if (event.allowed) sink.logger.info(fields, 'a2a request allowed')
+  else sink.logger.warn(fields, 'a2a request denied')
 }

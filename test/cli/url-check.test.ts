@@ -14,6 +14,7 @@ const hosts = {
   'mixed.example.com': ['93.184.216.34', '10.0.0.1'],
   'inside.example.com': ['127.0.0.1'],
   'xn--exmple-cua.com': ['93.184.216.34'],
+  'BÜCHER.example.com.': ['93.184.216.34'],
 }
 writeFileSync(join(folder, 'hosts.json'), JSON.stringify(hosts))
 
@@ -80,6 +81,18 @@ describe('url check', () => {
     ])
   })
 
+  it('A70 names of the hosts file are in that form too', () => {
+    expect(verdicts(['https://bücher.example.com/', 'https://xn--bcher-kva.example.com./'])).toEqual(['allow', 'allow'])
+  })
+
+  it('--no-resolve judges the text alone', () => {
+    const urls = ['https://inside.example.com/', 'https://nowhere.example.com/', 'https://10.0.0.1/']
+    expect(verdicts(urls, '--no-resolve')).toEqual(['allow', 'allow', 'deny'])
+    expect(run(['https://inside.example.com/', '--no-resolve', '--json']).stdout).toBe(
+      '{"line":1,"verdict":"allow","reason":"allowed"}\n',
+    )
+  })
+
   it('transcript: one URL for people, with --json for programs', () => {
     expect(run(['https://hooks.example.com/a2a?token=secret', '--hosts', 'hosts.json'])).toEqual({
       status: 0,
@@ -96,9 +109,13 @@ describe('url check', () => {
   it('mistakes: hosts that are no map are invalid input, and no line is printed', () => {
     writeFileSync(join(folder, 'list.json'), '[1]')
     writeFileSync(join(folder, 'text.json'), 'hello')
-    for (const file of ['list.json', 'text.json', 'nowhere.json']) {
+    writeFileSync(join(folder, 'empty-list.json'), '[]')
+    writeFileSync(join(folder, 'no-text.json'), '{"hooks.example.com":[1]}')
+    for (const file of ['list.json', 'text.json', 'nowhere.json', 'empty-list.json', 'no-text.json']) {
       expect(run(['https://hooks.example.com/', '--hosts', file])).toMatchObject({ status: 4, stdout: '' })
     }
+    expect(run(['-', 'https://hooks.example.com/'])).toMatchObject({ status: 2, stdout: '' })
+    expect(run([])).toMatchObject({ status: 2, stdout: '' })
     expect(run(['https://hooks.example.com/', '--port', 'x'])).toMatchObject({ status: 2, stdout: '' })
   })
 })
