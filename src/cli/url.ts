@@ -1,6 +1,7 @@
 /** `url check`: what the guarded fetch would say of a URL. */
 import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
+import { hostName } from '../egress/host.ts'
 import { createEgress, type EgressOptions, type Resolver } from '../egress/index.ts'
 import { exit, fail, type Io, itemsOf, readAll } from './io.ts'
 
@@ -23,6 +24,10 @@ export async function urlCommand(args: readonly string[], io: Io): Promise<numbe
   })
   if (positionals.length === 0) {
     fail(io, 'url check needs a URL, or - for stdin')
+    return exit.usage
+  }
+  if (positionals.includes('-') && positionals.length > 1) {
+    fail(io, 'url check takes URLs or -, not both', 'put them all on stdin, one a line')
     return exit.usage
   }
   const resolver = values.hosts === undefined ? undefined : hostsOf(await readFile(values.hosts, 'utf8'))
@@ -63,9 +68,18 @@ function hostsOf(text: string): Resolver | string {
   } catch {
     return 'the hosts file is not JSON'
   }
-  if (typeof hosts !== 'object' || hosts === null || !Object.values(hosts).every((list) => Array.isArray(list))) {
+  if (typeof hosts !== 'object' || hosts === null || Array.isArray(hosts) || !Object.values(hosts).every(isTextList)) {
     return 'the hosts file is not a map from names to lists of addresses'
   }
-  const known = new Map(Object.entries(hosts as Record<string, unknown[]>))
-  return async (name) => (known.get(name) ?? []).map(String)
+  const known = new Map<string, readonly string[]>()
+  for (const [name, addresses] of Object.entries(hosts as Record<string, string[]>)) {
+    // What is no host name is never asked for.
+    const host = hostName(name)
+    if (host !== undefined) known.set(host, addresses)
+  }
+  return async (name) => known.get(name) ?? []
+}
+
+function isTextList(value: unknown): boolean {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string')
 }
