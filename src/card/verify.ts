@@ -161,15 +161,10 @@ async function verifyEntry(
   if (fitting.length === 0) return refuse('ERR_CARD_SIGNATURE_ALGORITHM')
 
   const holds = async (key: TrustedKey, payload: string) =>
-    verifySignatureAsync(
-      key.key,
-      hint.alg,
-      Buffer.from(`${header}.${Buffer.from(payload).toString('base64url')}`),
-      signature,
-    )
-  for (const { profile, text } of payloads.all()) {
+    verifySignatureAsync(key.key, hint.alg, Buffer.from(`${header}.${payload}`), signature)
+  for (const { profile, text, encoded } of payloads.all()) {
     for (const key of fitting) {
-      if (!(await holds(key, text))) continue
+      if (!(await holds(key, encoded))) continue
       const card = parseStrictJson(text, { maxBytes: MAX_CARD_BYTES * 8, unsafeIntegers: 'round' }) as Record<
         string,
         unknown
@@ -190,11 +185,23 @@ async function verifyEntry(
   return refuse('ERR_CARD_SIGNATURE_INVALID')
 }
 
+interface Payload {
+  readonly profile: Profile
+  readonly text: string
+  /** As it stands in the signing input. */
+  readonly encoded: string
+}
+
+function encodePayload(text: string): string {
+  return Buffer.from(text).toString('base64url')
+}
+
 /** The texts that may have been signed, each made at most once and each different from those before it. */
 class Payloads {
   readonly #cardText: string | Uint8Array
   readonly #remaining: Profile[]
-  readonly #made: { readonly profile: Profile; readonly text: string }[] = []
+  readonly #made: Payload[] = []
+  #defect: { readonly encoded: string | undefined } | undefined
 
   constructor(cardText: string | Uint8Array, profiles: readonly Profile[]) {
     this.#cardText = cardText
@@ -202,13 +209,13 @@ class Payloads {
   }
 
   /** Most cards are signed in the first form: the others are made only when it does not verify. */
-  *all(): Generator<{ readonly profile: Profile; readonly text: string }> {
+  *all(): Generator<Payload> {
     yield* this.#made
     for (let profile = this.#remaining.shift(); profile !== undefined; profile = this.#remaining.shift()) {
       const wanted = profile
       const text = attempt(() => canonicalizeCard(this.#cardText, wanted))
       if (text === undefined || this.#made.some((made) => made.text === text)) continue
-      const made = { profile, text }
+      const made = { profile, text, encoded: encodePayload(text) }
       this.#made.push(made)
       yield made
     }
@@ -216,6 +223,11 @@ class Payloads {
 
   /** What a2a-js signs when it is given its own typed object: the card without its schemes (its issue 663). */
   withoutSecuritySchemes(): string | undefined {
+    this.#defect ??= { encoded: this.#makeDefect() }
+    return this.#defect.encoded
+  }
+
+  #makeDefect(): string | undefined {
     const text = attempt(() => canonicalizeCard(this.#cardText, 'clean'))
     if (text === undefined) return undefined
     const { securitySchemes, ...rest } = parseStrictJson(text, { unsafeIntegers: 'round' }) as Partial<
@@ -223,7 +235,7 @@ class Payloads {
     >
     if (securitySchemes === undefined) return undefined
     // Its schemes lose their content and, being empty then, their names; descriptions were inside as well.
-    return canonicalizeCard(JSON.stringify(rest), 'raw')
+    return encodePayload(canonicalizeCard(JSON.stringify(rest), 'raw'))
   }
 }
 
