@@ -3,7 +3,7 @@
  * authenticator must see, so everything here reads `rawHeaders`.
  */
 
-/** Lower-cased view of raw header lines; every line of a repeated name is kept, in order. */
+/** Every line of a repeated name is kept, in order. */
 export interface HeaderView {
   /** All values sent under `name` (lower case), in order; empty when there is none. */
   all(name: string): readonly string[]
@@ -11,13 +11,18 @@ export interface HeaderView {
 
 const NONE: readonly string[] = Object.freeze([])
 
+/** Looks names up where they stand: a request has few headers and is asked for fewer, so an index would cost more. */
 export function headerView(rawHeaders: readonly string[]): HeaderView {
-  const lines = new Map<string, string[]>()
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    const name = (rawHeaders[i] as string).toLowerCase()
-    const values = lines.get(name)
-    if (values === undefined) lines.set(name, [rawHeaders[i + 1] as string])
-    else values.push(rawHeaders[i + 1] as string)
+  return {
+    all(name) {
+      let found: string[] | undefined
+      for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+        const candidate = rawHeaders[i] as string
+        if (candidate.length !== name.length || candidate.toLowerCase() !== name) continue
+        found ??= []
+        found.push(rawHeaders[i + 1] as string)
+      }
+      return found ?? NONE
+    },
   }
-  return { all: (name) => lines.get(name) ?? NONE }
 }
