@@ -1,0 +1,221 @@
+/**
+ * Promise 3: recognisable secrets are planted wherever a caller or operator can put one, and searched for in everything
+ * that comes out: denials, events, log lines, errors, explanations, command output.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inspect } from 'node:util'
+import { afterAll, expect, it } from 'vitest'
+import { runCommandLine } from '../../src/cli/command-line.ts'
+import { createEgress } from '../../src/egress/index.ts'
+import { createGuard } from '../../src/guard.ts'
+import { sha256Hex } from '../../src/internal/sha256.ts'
+import { makeRig, NOW, rigCard } from '../support/rig.ts'
+
+const MARK = 'PLANTED'
+const folder = mkdtempSync(join(tmpdir(), 'a2a-trust-secrets-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+/** Everything that was said, as text. Signatures of planted tokens count too. */
+function search(said: readonly unknown[], secrets: readonly string[]): string[] {
+  const text = said
+    .map((one) =>
+      typeof one === 'string' ? one : inspect(one, { depth: 12, showHidden: true, maxStringLength: null }),
+    )
+    .join('\n')
+  return secrets.filter((secret) => text.includes(secret))
+}
+
+it('of requests: header, query, cookie, body, in every way of being wrong', async () => {
+  const said: unknown[] = []
+  const say = (...parts: unknown[]) => said.push(...parts)
+  const card = rigCard({
+    securitySchemes: {
+      ...(rigCard().securitySchemes as object),
+      query: { apiKeySecurityScheme: { location: 'query', name: 'api_key' } },
+      cookie: { apiKeySecurityScheme: { location: 'cookie', name: 'sid' } },
+    },
+    securityRequirements: [
+      { schemes: { login: { list: ['a2a:use'] } } },
+      { schemes: { key: { list: [] } } },
+      { schemes: { query: { list: [] } } },
+      { schemes: { cookie: { list: [] } } },
+    ],
+  })
+  const keyFile = join(folder, 'keys.json')
+  writeFileSync(keyFile, JSON.stringify([{ id: 'k', owner: 'o', sha256: sha256Hex(`${MARK}-good-key-0000000000`) }]))
+  const rig = await makeRig({
+    card,
+    policy: {
+      schemes: {
+        login: { issuer: 'https://issuer.example', algorithms: ['ES256'], jwks: 'file:./jwks.json' },
+        key: { keys: `file:${keyFile}` },
+        query: { keys: `file:${keyFile}` },
+        cookie: { keys: `file:${keyFile}` },
+      },
+      limits: { perPrincipal: '50/min', failedAuthentication: '5000/min' },
+    },
+    guard: { logger: { debug: say, info: say, warn: say, error: say } },
+  })
+  const tokens = [
+    await rig.token({ [`${MARK}-claim`]: `${MARK}-value` }),
+    await rig.token({ exp: NOW - 9999 }),
+    await rig.token({ aud: `https://${MARK}.example` }),
+    await rig.token({ iss: `https://${MARK}.example` }),
+    await rig.token({ scope: 'other' }),
+    await rig.token({}, { kid: `${MARK}-kid` }),
+    `${await rig.token()}x`,
+    `${MARK}.not.a-token`,
+  ]
+  const keys = [`${MARK}-good-key-0000000000`, `${MARK}-wrong-key-000000000`, `${MARK} key with spaces`]
+  const body = {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'SendMessage',
+    params: {
+      message: {
+        messageId: 'm',
+        role: 'ROLE_USER',
+        parts: [{ text: `${MARK}-in-body` }],
+        metadata: { skillId: 'nope' },
+      },
+    },
+  }
+  const requests = [
+    ...tokens.map((token) => ({ headers: ['authorization', `Bearer ${token}`], query: '' })),
+    ...tokens.map((token) => ({
+      headers: ['authorization', `Bearer ${token}`, 'authorization', `Bearer ${token}`],
+      query: '',
+    })),
+    ...keys.flatMap((key) => [
+      { headers: ['x-api-key', key], query: '' },
+      { headers: ['x-api-key', key, 'x-api-key', key], query: '' },
+      { headers: ['cookie', `sid=${key}; other=${MARK}-cookie`], query: '' },
+      { headers: [], query: `?api_key=${encodeURIComponent(key)}` },
+      {
+        headers: ['authorization', `Basic ${Buffer.from(`user:${key}`).toString('base64')}`],
+        query: `?access_token=${encodeURIComponent(key)}`,
+      },
+    ]),
+  ]
+  for (const { headers, query } of requests) {
+    for (const [method, target, payload] of [
+      ['GET', `/tasks/t${query}`, undefined],
+      ['POST', `/${query}`, JSON.stringify(body)],
+      ['POST', `/${query}`, `{"${MARK}-broken`],
+    ] as const) {
+      const request = {
+        method,
+        target,
+        rawHeaders: ['a2a-version', '1.0', ...headers],
+        ...(payload === undefined ? {} : { body: payload }),
+      }
+      const decision = await rig.guard.check(request)
+      if (!decision.allowed) said.push(decision)
+      const { principal: _, ...explained } = await rig.guard.explain(request)
+      said.push(explained)
+    }
+  }
+  said.push(rig.events, rig.guard.health())
+  await rig.close()
+  expect(said.length).toBeGreaterThan(200)
+  expect(
+    search(said, [
+      MARK,
+      ...tokens,
+      ...tokens.flatMap((token) => token.split('.').slice(1)).filter(({ length }) => length > 20),
+    ]),
+  ).toEqual([])
+})
+
+it('of configuration: a secret in the wrong place is refused without being repeated', async () => {
+  const said: unknown[] = []
+  const attempt = async (policy: object) =>
+    createGuard({ policy, baseDir: folder, env: { WEAK: `${MARK}` } }).then(
+      () => said.push('started'),
+      (fault: unknown) => said.push(fault),
+    )
+  const base = { version: 1, card: rigCard(), audience: 'https://agent.example' }
+  writeFileSync(join(folder, 'clear.json'), JSON.stringify([{ id: 'k', owner: 'o', key: `${MARK}-clear-text-key` }]))
+  writeFileSync(
+    join(folder, 'private.json'),
+    JSON.stringify({ keys: [{ kty: 'EC', crv: 'P-256', kid: 'k', x: `${MARK}x`, y: `${MARK}y`, d: `${MARK}d` }] }),
+  )
+  await attempt({
+    ...base,
+    schemes: {
+      login: { issuer: `https://user:${MARK}@issuer.example`, algorithms: ['ES256'], jwks: 'file:private.json' },
+      key: { keys: 'file:clear.json' },
+    },
+  })
+  await attempt({
+    ...base,
+    schemes: {
+      login: { issuer: 'https://issuer.example', algorithms: [`${MARK}`], jwks: `${MARK}` },
+      key: { keys: `${MARK}` },
+    },
+    stores: { url: `redis://:${MARK}@host` },
+    webhooks: { secrets: { 'https://h.example': { current: `${MARK}` } } },
+  })
+  await attempt({ ...base, webhooks: { secrets: { 'https://h.example': { current: 'env:WEAK' } } } })
+  expect(said).toHaveLength(3)
+  expect(said).not.toContain('started')
+  expect(search(said, [MARK])).toEqual([])
+})
+
+it('of URLs: what is fetched is named by its origin alone', async () => {
+  const egress = createEgress({ resolver: async () => ['127.0.0.1'] })
+  const said: unknown[] = []
+  for (const url of [
+    `https://api.example.com/${MARK}?token=${MARK}#${MARK}`,
+    `https://${MARK}:${MARK}@api.example.com/`,
+    `ftp://api.example.com/${MARK}`,
+    `https://10.0.0.1/?k=${MARK}`,
+  ]) {
+    await egress
+      .fetch(url, { headers: { authorization: `Bearer ${MARK}` } })
+      .catch((fault: unknown) => said.push(fault))
+  }
+  await egress.close()
+  expect(said).toHaveLength(4)
+  expect(search(said, [MARK])).toEqual([])
+})
+
+it('of the command line: neither token nor key is printed', async () => {
+  const rig = await makeRig()
+  const token = await rig.token({ sub: 'alice' })
+  await rig.close()
+  const policy = join(folder, 'policy.json')
+  writeFileSync(join(folder, 'card.json'), JSON.stringify(rigCard()))
+  writeFileSync(join(folder, 'k.json'), JSON.stringify([{ id: 'k', owner: 'o', sha256: sha256Hex('x') }]))
+  writeFileSync(
+    policy,
+    JSON.stringify({
+      version: 1,
+      card: 'card.json',
+      audience: 'https://agent.example',
+      schemes: {
+        login: { issuer: 'https://issuer.example', algorithms: ['ES256'], jwks: 'file:../nowhere.json' },
+        key: { keys: 'file:k.json' },
+      },
+    }),
+  )
+  const said: string[] = []
+  const write = (text: string) => said.push(text)
+  for (const args of [
+    ['token', 'check', token, '--policy', policy],
+    ['token', 'check', token],
+    ['keys', 'hash'],
+  ]) {
+    await runCommandLine(args, {
+      stdin: (async function* () {
+        yield `${MARK}-some-key-000000`
+      })(),
+      stdout: { write },
+      stderr: { write },
+    })
+  }
+  expect(said.length).toBeGreaterThan(2)
+  expect(search(said, [MARK, token, ...token.split('.')])).toEqual([])
+})
