@@ -80,7 +80,7 @@ export async function signCard(text: string | Uint8Array, options: SignCardOptio
   const card = { ...served, signatures: [...kept, ...made] }
   const result = serialize(card, JCS)
   const check = await verifyCard(result, { jwks: { keys: [publicJwk(jwk, kid)] } }, { strict: true })
-  if (!check.ok) throw new TrustError('ERR_CARD_SIGNING_KEY', { details: { reason: check.reason } })
+  if (!check.ok) throw new TrustError(check.reason)
   return { card, text: result }
 }
 

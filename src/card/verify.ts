@@ -1,7 +1,9 @@
 /** Verifies the signatures of an Agent Card and hands back only what one of them covers. A2A §8.4.3. */
 import { type ErrorCode, TrustError } from '../errors.ts'
 import { parseStrictJson } from '../internal/json.ts'
+import { parseRfc3339 } from '../internal/rfc3339.ts'
 import { verifySignatureAsync } from '../internal/verification-key.ts'
+import { JCS, serialize } from './canonicalize.ts'
 import { type Coverage, canonicalizeCard, coverageOf, DEFAULT_PROFILES, PROFILES, type Profile } from './profiles.ts'
 import { readSignature, type SignatureEntry } from './signature-header.ts'
 import { loadTrust } from './trust.ts'
@@ -97,30 +99,25 @@ export async function verifyCard(
 
   const payloads = new Payloads(cardText, profiles)
   const results: SignatureResult[] = []
-  const good: {
-    readonly index: number
-    readonly key: TrustedKey
-    readonly profile: Profile
-    readonly card: Record<string, unknown>
-  }[] = []
+  const good: Good[] = []
   for (const [index, entry] of entries.entries()) {
     const read = readSignature(entry)
     const { ok, card, ...result } = read.ok
       ? await verifyEntry(read, payloads, trust, { ...origin, nowMs })
       : { ok: false as const, card: undefined, ...withoutOk(read) }
     if (ok && card !== undefined && result.key !== undefined && result.profile !== undefined) {
-      good.push({ index, key: result.key, profile: result.profile, card })
+      good.push({ key: result.key, profile: result.profile, card })
     }
     const { key: _, ...shown } = result
     results.push({ index, ok, ...shown })
   }
 
-  const signers = new Set(good.map(({ key }) => key.signer))
   // Of several good signatures the one that covers most speaks.
-  const best = good.toSorted((a, b) => profiles.indexOf(a.profile) - profiles.indexOf(b.profile))[0]
-  if (best === undefined || signers.size < trust.threshold) {
-    const reason = best === undefined ? mostTelling(results) : 'ERR_CARD_THRESHOLD'
-    return { ok: false, reason, signatures: results }
+  const best = agreed(good, trust.threshold).toSorted(
+    (a, b) => profiles.indexOf(a.profile) - profiles.indexOf(b.profile),
+  )[0]
+  if (best === undefined) {
+    return { ok: false, reason: good.length === 0 ? mostTelling(results) : 'ERR_CARD_THRESHOLD', signatures: results }
   }
   const uncovered = uncoveredPointers(unsigned, best.card)
   if (rejectUncovered && uncovered.length > 0) return { ok: false, reason: 'ERR_CARD_UNCOVERED', signatures: results }
@@ -134,6 +131,25 @@ export async function verifyCard(
     warnings: uncovered.filter(isSecurityMember),
     signatures: results,
   }
+}
+
+interface Good {
+  readonly key: TrustedKey
+  readonly profile: Profile
+  readonly card: Record<string, unknown>
+}
+
+/**
+ * Those whose card enough different signers have signed. Signatures under different profiles can all hold and cover
+ * different members: a member that one signer alone vouches for is not signed by the many that were asked for.
+ */
+function agreed(good: readonly Good[], threshold: number): readonly Good[] {
+  if (threshold <= 1) return good
+  const texts = good.map(({ card }) => serialize(card, JCS))
+  return good.filter(
+    (_, at) =>
+      new Set(good.filter((_, other) => texts[other] === texts[at]).map(({ key }) => key.signer)).size >= threshold,
+  )
 }
 
 type Entry = Extract<SignatureEntry, { ok: true }>
@@ -160,15 +176,13 @@ async function verifyEntry(
   const fitting = keys.filter(({ key }) => key.algorithms.includes(hint.alg))
   if (fitting.length === 0) return refuse('ERR_CARD_SIGNATURE_ALGORITHM')
 
+  // A key that crypto cannot work with is a signature that does not hold, and no reason to stop.
   const holds = async (key: TrustedKey, payload: string) =>
-    verifySignatureAsync(key.key, hint.alg, Buffer.from(`${header}.${payload}`), signature)
+    verifySignatureAsync(key.key, hint.alg, Buffer.from(`${header}.${payload}`), signature).catch(() => false)
   for (const { profile, text, encoded } of payloads.all()) {
     for (const key of fitting) {
       if (!(await holds(key, encoded))) continue
-      const card = parseStrictJson(text, { maxBytes: MAX_CARD_BYTES * 8, unsafeIntegers: 'round' }) as Record<
-        string,
-        unknown
-      >
+      const card = parseCanonical(text)
       const refusal = trust.refusalOf(key, {
         ...(context.origin === undefined ? {} : { origin: context.origin }),
         urls: interfaceUrls(card),
@@ -190,6 +204,11 @@ interface Payload {
   readonly text: string
   /** As it stands in the signing input. */
   readonly encoded: string
+}
+
+/** A canonical text is longer than the card where numbers are: `1e20` has 21 digits. */
+function parseCanonical(text: string): Record<string, unknown> {
+  return parseStrictJson(text, { maxBytes: MAX_CARD_BYTES * 8, unsafeIntegers: 'round' }) as Record<string, unknown>
 }
 
 function encodePayload(text: string): string {
@@ -223,19 +242,16 @@ class Payloads {
 
   /** What a2a-js signs when it is given its own typed object: the card without its schemes (its issue 663). */
   withoutSecuritySchemes(): string | undefined {
-    this.#defect ??= { encoded: this.#makeDefect() }
+    this.#defect ??= { encoded: attempt(() => this.#makeDefect()) }
     return this.#defect.encoded
   }
 
   #makeDefect(): string | undefined {
-    const text = attempt(() => canonicalizeCard(this.#cardText, 'clean'))
-    if (text === undefined) return undefined
-    const { securitySchemes, ...rest } = parseStrictJson(text, { unsafeIntegers: 'round' }) as Partial<
-      Record<string, unknown>
-    >
+    const text = canonicalizeCard(this.#cardText, 'clean')
+    const { securitySchemes, ...rest } = parseCanonical(text)
     if (securitySchemes === undefined) return undefined
     // Its schemes lose their content and, being empty then, their names; descriptions were inside as well.
-    return encodePayload(canonicalizeCard(JSON.stringify(rest), 'raw'))
+    return encodePayload(serialize(rest, JCS))
   }
 }
 
@@ -253,7 +269,7 @@ function numberOf(literal: string, strict: boolean): number | bigint {
 }
 
 /** A profile that cannot express the card has no payload. */
-function attempt(make: () => string): string | undefined {
+function attempt<T>(make: () => T): T | undefined {
   try {
     return make()
   } catch (fault) {
@@ -263,7 +279,11 @@ function attempt(make: () => string): string | undefined {
 }
 
 function interfaceUrls(card: Record<string, unknown>): string[] {
-  const lists = [card.supportedInterfaces, card.additionalInterfaces].filter(Array.isArray) as unknown[][]
+  // In both spellings: some readers know either.
+  const { supportedInterfaces, supported_interfaces, additionalInterfaces, additional_interfaces } = card
+  const lists = [supportedInterfaces, supported_interfaces, additionalInterfaces, additional_interfaces].filter(
+    Array.isArray,
+  ) as unknown[][]
   return [card.url, ...lists.flat().map((one) => (isObject(one) ? one.url : undefined))].filter(
     (url) => typeof url === 'string',
   )
@@ -305,8 +325,9 @@ function read(options: VerifyOptions): { profiles: readonly Profile[]; nowMs: nu
   if (typeof strict !== 'boolean') throw new TypeError('"strict" must be true or false')
   if (onUncovered !== 'report' && onUncovered !== 'reject')
     throw new TypeError('"onUncovered" must be report or reject')
-  const nowMs = typeof at === 'number' ? at * 1000 : at instanceof Date ? at.getTime() : Date.parse(String(at))
-  if (!Number.isFinite(nowMs)) throw new TypeError('"at" must be unix seconds, a Date or an RFC 3339 time')
+  const nowMs = typeof at === 'number' ? at * 1000 : at instanceof Date ? at.getTime() : parseRfc3339(at)
+  if (nowMs === undefined || !Number.isFinite(nowMs))
+    throw new TypeError('"at" must be unix seconds, a Date or an RFC 3339 time')
   const chosen = strict
     ? (profiles as Profile[]).filter((profile) => coverageOf(profile) === 'full')
     : [...(profiles as Profile[])]
