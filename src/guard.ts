@@ -81,6 +81,8 @@ export interface Guard {
   readonly resourceMetadata: ResourceMetadata | undefined
   /** Largest request body an adapter should read, in bytes. */
   readonly maxBodyBytes: number
+  /** Where the schemes look for credentials: `header:x-api-key`, `query:key`, `cookie:sid`. */
+  readonly credentialLocations: readonly string[]
 }
 
 export interface GuardHealth {
@@ -243,6 +245,9 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     },
     get resourceMetadata() {
       return current.metadata
+    },
+    get credentialLocations() {
+      return current.credentialLocations
     },
     get maxBodyBytes() {
       return current.policy.maxBodyBytes

@@ -4,11 +4,14 @@ import type { Guard } from '../guard.ts'
 import { parseStrictJson } from '../internal/json.ts'
 import type { AllowedDecision, Binding } from '../types.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
+import { credentialPlaces, originalHead, stripRequest } from './header-hygiene.ts'
 import { peerOf, readBody, writeDenial } from './node-request.ts'
 
 export interface ExpressGuardOptions {
   /** Set where this mount serves one binding only; the path then plays no part in telling which. */
   readonly binding?: Exclude<Binding, 'GRPC'>
+  /** Leaves the credential where it was, for a handler that must read it itself. Default false: it is removed. */
+  readonly keepCredential?: boolean
 }
 
 /**
@@ -23,27 +26,36 @@ export interface ExpressGuardOptions {
  * `express.json()` has nothing left to parse. A body that an earlier middleware parsed is taken as it is: duplicate
  * members are lost before the guard can see them, so mount the guard first.
  *
+ * The handler sees neither the credential nor any header in which a proxy names a caller (`X-User-Id`, `X-Forwarded-Client-Cert`
+ * and their like): who the caller is, is in `decisionFor` and in the SDK's user.
+ *
  * Everything under the mount is guarded, without exception: serve the public card and `resourceMetadataHandler` in front
  * of it. A fault goes to `next(error)`; it never lets a request through.
  */
 export function expressGuard(guard: Guard, options: ExpressGuardOptions = {}): RequestHandler {
-  const { binding } = options
+  const { binding, keepCredential = false } = options
+  if (typeof keepCredential !== 'boolean') throw new TypeError('"keepCredential" must be true or false')
   if (binding !== undefined && binding !== 'JSONRPC' && binding !== 'HTTP+JSON') {
     throw new TypeError('"binding" must be JSONRPC or HTTP+JSON')
   }
   return (req, res, next) => {
-    allow(guard, binding, req, res).then((allowed) => {
+    allow(guard, binding, keepCredential, req, res).then((allowed) => {
       if (allowed) next()
     }, next)
   }
 }
 
-async function allow(guard: Guard, binding: Binding | undefined, req: Request, res: Response): Promise<boolean> {
+async function allow(
+  guard: Guard,
+  binding: Binding | undefined,
+  keepCredential: boolean,
+  req: Request,
+  res: Response,
+): Promise<boolean> {
   const parsed: unknown = req.body
   const authentication = await guard.authenticate({
     method: req.method,
-    target: req.url,
-    rawHeaders: req.rawHeaders,
+    ...originalHead(req),
     peer: peerOf(req.socket),
     body: parsed,
     ...(binding === undefined ? {} : { binding }),
@@ -60,6 +72,7 @@ async function allow(guard: Guard, binding: Binding | undefined, req: Request, r
   if (!decision.allowed) return refuse(req, res, decision.denial)
   // What nobody could decide on (bytes that are no JSON, on an operation without a body) is not handed on.
   req.body = Buffer.isBuffer(body) ? undefined : body
+  stripRequest(req, credentialPlaces(guard.credentialLocations), keepCredential)
   rememberDecision(req, guard, decision)
   return true
 }

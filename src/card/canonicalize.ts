@@ -53,6 +53,9 @@ export function serialize(value: unknown, dialect: Dialect): string {
       return dialect.string(value)
     case 'number':
       return dialect.number(value)
+    // An integer that no double is (RFC 8785 §3.2.2.3): it is signed as its double.
+    case 'bigint':
+      return dialect.number(Number(value))
     case 'boolean':
       return String(value)
     case 'object':

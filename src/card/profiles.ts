@@ -73,15 +73,26 @@ export function coverageOf(profile: Profile): Coverage {
  */
 export function canonicalizeCard(text: string | Uint8Array, profile: Profile): string {
   if (!Object.hasOwn(RECIPES, profile)) throw new TypeError(`"profile" must be one of ${PROFILES.join(', ')}`)
+  // RFC 8785 §3.2.2.3: a number is its double. What a caller gets back is read from the result, so nothing is lost on it.
+  const card = parseStrictJson(text, { unsafeIntegers: 'round' })
+  if (!isObject(card)) throw shape('the card is not an object')
+  return canonicalFormOf({ text, card }, profile)
+}
+
+/** A card as it was received, with its text parsed once for every profile. A `bigint` stands for its double. */
+export interface ReceivedCard {
+  readonly text: string | Uint8Array
+  readonly card: Json
+}
+
+/** As `canonicalizeCard`, and throws as it does. */
+export function canonicalFormOf({ text, card }: ReceivedCard, profile: Profile): string {
   const { dialect, reduce, literals } = RECIPES[profile]
-  const value = parseStrictJson(text, {
-    // RFC 8785 §3.2.2.3: a number is its double. What a caller gets back is read from the result, so nothing is lost on it.
-    unsafeIntegers: 'round',
-    ...(literals ? { number: (written) => new NumberLiteral(written) } : {}),
-  })
-  if (!isObject(value)) throw shape('the card is not an object')
-  const { signatures: _, ...card } = value
-  return serialize(reduce(Object.assign(Object.create(null), card) as Json), dialect)
+  const value = literals
+    ? (parseStrictJson(text, { number: (written) => new NumberLiteral(written), unsafeIntegers: 'round' }) as Json)
+    : card
+  const { signatures: _, ...unsigned } = value
+  return serialize(reduce(Object.assign(Object.create(null), unsigned) as Json), dialect)
 }
 
 interface Rules {
@@ -220,8 +231,9 @@ function goCapabilities(card: Json): Json {
   return Object.assign(Object.create(null), card, { capabilities: kept }) as Json
 }
 
+/** Of a protobuf name, which has no capitals: `defaultInput_modes` is nobody's spelling. */
 function camelCase(name: string): string {
-  return name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+  return /[A-Z]/.test(name) ? name : name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 }
 
 function isObject(value: unknown): value is Json {

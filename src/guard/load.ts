@@ -16,6 +16,7 @@ export interface Loaded {
   readonly schemes: readonly Scheme[]
   readonly byName: ReadonlyMap<string, Scheme>
   readonly metadata: ResourceMetadata | undefined
+  readonly credentialLocations: readonly string[]
   readonly perPrincipal: RateLimiter | undefined
   readonly failedAuthentication: RateLimiter | undefined
   /** Ends what was opened for this version. */
@@ -58,6 +59,7 @@ export async function load(options: LoadOptions, clock: Clock): Promise<Loaded> 
     schemes: Object.freeze([...byName.values()]),
     byName,
     metadata: resourceMetadataOf(policy),
+    credentialLocations: Object.freeze([...new Set([...byName.values()].map(({ location }) => location))]),
     perPrincipal: perPrincipal === undefined ? undefined : createMemoryRateLimiter(perPrincipal),
     failedAuthentication:
       failedAuthentication === undefined ? undefined : createMemoryRateLimiter(failedAuthentication),

@@ -1,0 +1,97 @@
+/**
+ * What an allowed request carries on to the handler: no credential, and no header in which a caller could pretend to be
+ * somebody. Handlers pass their headers on more often than they know (the SDK puts them into the executor's context).
+ */
+import type { IncomingMessage } from 'node:http'
+
+/** Headers that proxies use to name a caller. Nothing in front of the guard is trusted to have set them. */
+const IDENTITY = new RegExp(
+  [
+    '(?:x-)?(?:forwarded-|remote-|authenticated-|auth-)?(?:user|username|userid|email|groups?|roles?|principal|subject|preferred-username|impersonate)(?:-(?:id|name|email|groups?|roles?|type|extra.*))?',
+    'x-(?:auth|auth-request|authenticated)-.*',
+    'x-(?:ssl|tls)-.*|ssl-client-.*|x-client-(?:cert|dn|subject|san|verify).*|client-cert(?:-chain)?|x-forwarded-(?:client|tls)-.*',
+    'x-(?:a2a-agent|spiffe|amzn-oidc|goog-iap|goog-authenticated|ms-client-principal|ms-token|jwt|impersonate|remote)(?:-.*)?|impersonate-.*',
+    'x-tenant(?:-id)?',
+  ]
+    .map((part) => `(?:${part})`)
+    .join('|')
+    .replace(/^/, '^(?:')
+    .replace(/$/, ')$'),
+)
+
+/** Always credentials, whether a scheme reads them or not. */
+const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie', 'dpop'])
+
+export interface CredentialPlaces {
+  /** Lower-case header names. */
+  readonly headers: ReadonlySet<string>
+  readonly query: ReadonlySet<string>
+}
+
+const known = new WeakMap<readonly string[], CredentialPlaces>()
+
+/** From the places that schemes read, as `Scheme.location` writes them. Made once for each list. */
+export function credentialPlaces(locations: readonly string[]): CredentialPlaces {
+  const made = known.get(locations)
+  if (made !== undefined) return made
+  const named = (kind: string) =>
+    new Set(locations.filter((one) => one.startsWith(`${kind}:`)).map((one) => one.slice(kind.length + 1)))
+  const places = { headers: named('header'), query: named('query') }
+  known.set(locations, places)
+  return places
+}
+
+/** What a request carried before it was stripped, for a further guard in the chain. */
+const carried = new WeakMap<IncomingMessage, { readonly rawHeaders: readonly string[]; readonly query: string }>()
+
+/** Headers and target as they arrived, whatever a guard in front has removed since. The path is that of now. */
+export function originalHead(request: IncomingMessage): {
+  readonly rawHeaders: readonly string[]
+  readonly target: string
+} {
+  const { url = '', rawHeaders } = request
+  const before = carried.get(request)
+  return before === undefined
+    ? { rawHeaders, target: url }
+    : { rawHeaders: before.rawHeaders, target: pathOf(url) + before.query }
+}
+
+function pathOf(url: string): string {
+  const start = url.indexOf('?')
+  return start === -1 ? url : url.slice(0, start)
+}
+
+/** Removes them from `headers`, `rawHeaders` and `url`. `_` and `-` are one: servers behind turn one into the other. */
+export function stripRequest(request: IncomingMessage, places: CredentialPlaces, keepCredential: boolean): void {
+  const url = request.url ?? ''
+  if (!carried.has(request))
+    carried.set(request, { rawHeaders: [...request.rawHeaders], query: url.slice(pathOf(url).length) })
+  const drop = (header: string): boolean => {
+    const name = header.toLowerCase()
+    const plain = name.replaceAll('_', '-')
+    if (IDENTITY.test(plain) && !places.headers.has(name)) return true
+    return !keepCredential && (CREDENTIALS.has(plain) || places.headers.has(name))
+  }
+  for (const name of Object.keys(request.headers)) if (drop(name)) delete request.headers[name]
+  const kept: string[] = []
+  for (let i = 0; i + 1 < request.rawHeaders.length; i += 2) {
+    const name = request.rawHeaders[i] as string
+    if (!drop(name)) kept.push(name, request.rawHeaders[i + 1] as string)
+  }
+  request.rawHeaders.splice(0, request.rawHeaders.length, ...kept)
+  if (!keepCredential && places.query.size > 0 && request.url !== undefined)
+    request.url = withoutParameters(request.url, places.query)
+}
+
+function withoutParameters(url: string, names: ReadonlySet<string>): string {
+  const start = url.indexOf('?')
+  if (start === -1) return url
+  const kept = url
+    .slice(start + 1)
+    .split('&')
+    .filter((pair) => {
+      const [name] = new URLSearchParams(pair).keys()
+      return name === undefined || !names.has(name)
+    })
+  return kept.length === 0 ? url.slice(0, start) : `${url.slice(0, start)}?${kept.join('&')}`
+}
