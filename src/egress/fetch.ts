@@ -79,6 +79,7 @@ async function send(dispatcher: Dispatcher, request: PlainRequest, url: URL, dea
       body,
       signal: deadline.signal,
       redirect: 'manual',
+      // After `rest`: a dispatcher of the caller's would go round every check.
       dispatcher,
       // A stream as body has to be announced to fetch.
       ...(body === null ? {} : { duplex: 'half' }),

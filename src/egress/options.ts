@@ -254,7 +254,6 @@ function hostsOf(
   const exact = new Set(names.filter((pattern) => !pattern.startsWith('*.')).map(hostName))
   const below = names.filter((pattern) => pattern.startsWith('*.')).map((pattern) => `.${hostName(pattern.slice(2))}`)
   const address = addressSet(ranges)
-  const match = (host: string) =>
-    exact.has(host) || address(host) || below.some((end) => host.endsWith(end) && host.length > end.length)
+  const match = (host: string) => exact.has(host) || address(host) || below.some((end) => host.endsWith(end))
   return { match, address }
 }

@@ -20,8 +20,7 @@ export interface PlainRequest {
 /** From URL and options, or from a `Request` of this process's own fetch. Throws `TypeError` as `fetch` does. */
 export async function plainRequest(input: FetchInput, init: FetchInit): Promise<PlainRequest> {
   const given = typeof input === 'string' || input instanceof URL ? undefined : input
-  // A dispatcher of the caller's would go round every check.
-  const { method, headers, body, signal, redirect, dispatcher, ...rest } = (init ?? {}) as unknown as UndiciInit
+  const { method, headers, body, signal, redirect, ...rest } = (init ?? {}) as unknown as UndiciInit
   const plain = {
     url: given === undefined ? String(input as string | URL) : given.url,
     method: (method ?? given?.method ?? 'GET').toUpperCase(),

@@ -1,8 +1,11 @@
 /** What hostile servers, resolvers and callers do to the guarded fetch: always a code, never a secret, nothing left over. */
 import { createServer as createHttpServer, type Server as HttpServer, type IncomingHttpHeaders } from 'node:http'
 import { type AddressInfo, createServer, type Server } from 'node:net'
+import { request as undiciRequest } from 'undici'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createDispatcher } from '../../src/egress/dispatcher.ts'
 import { createEgress, type EgressDenial, type EgressOptions } from '../../src/egress/index.ts'
+import { egressRules } from '../../src/egress/options.ts'
 import { TrustError } from '../../src/errors.ts'
 
 const FRIEND = '127.0.0.2'
@@ -217,6 +220,74 @@ describe('resolvers', () => {
   })
 })
 
+describe('the dispatcher by itself', () => {
+  const rules = () =>
+    egressRules({ requireHttps: false, ports: [echoPort], allowAddresses: [FRIEND], resolver: async () => [FRIEND] })
+
+  it('refuses a literal that no URL check has seen', async () => {
+    const dispatcher = createDispatcher(egressRules({ requireHttps: false }))
+    for (const literal of [FRIEND, `[::ffff:${FRIEND}]`]) {
+      const call = undiciRequest(toEcho('/', literal), { dispatcher })
+      expect(await faultOf(call)).toMatchObject({ code: 'ERR_EGRESS_ADDRESS' })
+    }
+    await dispatcher.destroy()
+    expect(seen).toEqual([])
+  })
+
+  it('leaves the last word to the connection: an address that is not allowed gets no request', async () => {
+    // Nothing real gets this far, so the rules change their mind between lookup and connection.
+    let questions = 0
+    const dispatcher = createDispatcher({ ...rules(), allowAddress: () => questions++ < 2 })
+    const call = undiciRequest(toEcho('/?token=s3cr3t'), { dispatcher })
+    expect(await faultOf(call)).toMatchObject({ code: 'ERR_EGRESS_ADDRESS' })
+    expect(questions).toBe(3)
+    await dispatcher.destroy()
+    expect(seen).toEqual([])
+  })
+})
+
+describe('URL rules', () => {
+  it('text that a parser would drop or rewrite is refused, wherever it stands', async () => {
+    await withEgress({}, async ({ check, fetch }) => {
+      for (const mark of ['\t', '\n', '\r', ' ', '\u0000', '\u007f', '\\']) {
+        for (const url of [
+          `${mark}${toEcho()}`,
+          `${toEcho()}${mark}`,
+          toEcho(`/a${mark}b`),
+          toEcho('/', `a${mark}.example.com`),
+        ]) {
+          expect(await check(url), JSON.stringify(url)).toEqual({ verdict: 'deny', reason: 'ERR_EGRESS_URL' })
+          expect(await faultOf(fetch(url))).toMatchObject({ code: 'ERR_EGRESS_URL' })
+        }
+      }
+    })
+    expect(seen).toEqual([])
+  })
+
+  it('the default is https on 443, also where both schemes are listed', async () => {
+    const resolver = async () => ['93.184.216.34']
+    for (const options of [{ resolver }, { resolver, schemes: ['http:', 'https:'] }]) {
+      const egress = createEgress(options)
+      expect(await egress.check('https://hooks.example.com/')).toMatchObject({ verdict: 'allow' })
+      for (const url of ['http://hooks.example.com/', 'http://hooks.example.com:443/']) {
+        expect(await egress.check(url)).toEqual({ verdict: 'deny', reason: 'ERR_EGRESS_SCHEME' })
+      }
+      for (const port of [80, 8443]) {
+        expect(await egress.check(`https://hooks.example.com:${port}/`)).toMatchObject({ reason: 'ERR_EGRESS_PORT' })
+      }
+      await egress.close()
+    }
+  })
+
+  it('with a proxy names are not resolved here, because here is not where they are dialled', async () => {
+    const resolver = () => expect.fail('it was asked')
+    await withEgress({ resolver, proxy: 'http://127.0.0.1:1' }, async ({ check }) => {
+      expect(await check(toEcho())).toEqual({ verdict: 'allow', reason: 'allowed' })
+      expect(await check(toEcho('/', '10.0.0.1'))).toMatchObject({ reason: 'ERR_EGRESS_ADDRESS' })
+    })
+  })
+})
+
 describe('host rules', () => {
   it('A70 entries and URLs meet in one form: case, IDNA, final dot', async () => {
     for (const entry of ['exämple.com', 'xn--exmple-cua.com', 'EXÄMPLE.com', 'exämple.com.']) {
@@ -324,6 +395,16 @@ describe('what callers send', () => {
     await withEgress({ mode: 'report' }, async ({ fetch }) => {
       expect(await faultOf(fetch(url))).toMatchObject({ code: 'ERR_EGRESS_SCHEME' })
     })
+  })
+
+  it("A71 a request's own redirect mode is never widened, only kept or narrowed", async () => {
+    await withEgress({ redirects: 3 }, async ({ fetch }) => {
+      const strict = fetch(toEcho('/?to=/again'), { redirect: 'error' })
+      expect(await faultOf(strict)).toMatchObject({ code: 'ERR_EGRESS_REDIRECT' })
+      const response = await fetch(toEcho('/?to=/again'), { redirect: 'manual' })
+      expect([response.status, response.headers.get('location'), await response.text()]).toEqual([307, '/again', ''])
+    })
+    expect(seen.map(({ url }) => url)).toEqual(['/?to=/again', '/?to=/again'])
   })
 
   it('a stream is sent once: a redirect that would need it again is refused', async () => {

@@ -229,7 +229,7 @@ describe('redirects', () => {
     const response = await egress.fetch(at('a.example.com', '/start'), {
       method: 'POST',
       body: 'x',
-      headers: { authorization: 'Bearer t' },
+      headers: { authorization: 'Bearer t', 'content-type': 'text/plain' },
     })
     expect([await response.text(), response.url, response.redirected]).toEqual([
       'end',
@@ -237,6 +237,8 @@ describe('redirects', () => {
       true,
     ])
     expect(hits[1]).toMatchObject({ method: 'GET', body: '', headers: { authorization: 'Bearer t' } })
+    expect(hits[0]?.headers['content-type']).toBeDefined()
+    expect(hits[1]?.headers['content-type']).toBeUndefined()
     await egress.close()
   })
 

@@ -36,6 +36,16 @@ describe('ssrf addresses', () => {
     expect(isPublicAddress('2a00:1450::5eff:a00:1')).toBe(true)
   })
 
+  it('a zone is no part of an address on the Internet', () => {
+    expect(isPublicAddress('2a00:1450::1')).toBe(true)
+    expect(isPublicAddress('2a00:1450::1%eth0')).toBe(false)
+  })
+
+  it("P156 the host agent of Azure is inside, though its address is in nobody's registry", () => {
+    expect(isPublicAddress('168.63.129.16')).toBe(false)
+    expect(isPublicAddress('168.63.129.17')).toBe(true)
+  })
+
   it('what is no text is no address', () => {
     for (const value of [undefined, null, 1, {}, ['8.8.8.8']]) expect(isPublicAddress(value as string)).toBe(false)
   })
