@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { TrustError } from '../../../src/errors.ts'
+import type { ApiKeySchemeConfig } from '../../../src/policy/compiled.ts'
 import { formatProblem, lintPolicy, loadPolicy, PolicyError } from '../../../src/policy/index.ts'
 
 const parts = fileURLToPath(new URL('../../vectors/broken-policies/parts/', import.meta.url))
