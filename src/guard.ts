@@ -81,6 +81,8 @@ export interface Guard {
   readonly resourceMetadata: ResourceMetadata | undefined
   /** Largest request body an adapter should read, in bytes. */
   readonly maxBodyBytes: number
+  /** Ids of the card's skills, in card order. */
+  readonly skills: readonly string[]
   /** Where the schemes look for credentials: `header:x-api-key`, `query:key`, `cookie:sid`. */
   readonly credentialLocations: readonly string[]
 }
@@ -245,6 +247,9 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     },
     get resourceMetadata() {
       return current.metadata
+    },
+    get skills() {
+      return [...current.policy.card.skills.keys()]
     },
     get credentialLocations() {
       return current.credentialLocations

@@ -1,32 +1,9 @@
 /** `@a2a-js/sdk`: who the guard says the caller is, as the SDK's `User`. */
-import type { User } from '@a2a-js/sdk/server'
 import type { UserBuilder } from '@a2a-js/sdk/server/express'
 import { TrustError } from '../errors.ts'
 import type { Guard } from '../guard.ts'
-import type { Principal, SkillGrant } from '../types.ts'
+import { GuardedUser } from './a2a-sdk-user.ts'
 import { decisionOf } from './decisions.ts'
-
-/** The caller as executors see it (`requestContext.context.user`). */
-export class GuardedUser implements User {
-  /** `undefined` for an anonymous caller. */
-  readonly principal: Principal | undefined
-  /** The skills these credentials may run. */
-  readonly skills: SkillGrant
-
-  constructor(principal: Principal | undefined, skills: SkillGrant) {
-    this.principal = principal
-    this.skills = skills
-  }
-
-  get isAuthenticated(): boolean {
-    return this.principal !== undefined
-  }
-
-  /** `principal.id`; empty for an anonymous caller. */
-  get userName(): string {
-    return this.principal?.id ?? ''
-  }
-}
 
 /**
  * The SDK's `userBuilder` for handlers behind `expressGuard(guard)`. Rejects with `ERR_GUARD_NOT_MOUNTED` for a request
@@ -41,3 +18,11 @@ export function userBuilder(guard: Guard): UserBuilder {
 }
 
 export { cardSignatureGenerator } from './a2a-sdk-card.ts'
+export {
+  allowedSkills,
+  authorizeSkill,
+  type GuardExecutorOptions,
+  guardExecutor,
+  type SkillHandler,
+} from './a2a-sdk-executor.ts'
+export { GuardedUser } from './a2a-sdk-user.ts'
