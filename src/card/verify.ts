@@ -3,12 +3,12 @@ import { type ErrorCode, TrustError } from '../errors.ts'
 import { parseStrictJson } from '../internal/json.ts'
 import { parseRfc3339 } from '../internal/rfc3339.ts'
 import { verifySignatureAsync } from '../internal/verification-key.ts'
-import { JCS, serialize } from './canonicalize.ts'
-import { type Coverage, canonicalizeCard, coverageOf, DEFAULT_PROFILES, PROFILES, type Profile } from './profiles.ts'
+import { type Payload, Payloads } from './payloads.ts'
+import { type Coverage, coverageOf, DEFAULT_PROFILES, PROFILES, type Profile } from './profiles.ts'
 import { readSignature, type SignatureEntry } from './signature-header.ts'
 import { loadTrust } from './trust.ts'
 import { type JwkSet, type Trust, type TrustedKey, trustJwks } from './trusted-keys.ts'
-import { isSecurityMember, uncoveredPointers } from './uncovered.ts'
+import { isCoveredBy, isSecurityMember, uncoveredPointers } from './uncovered.ts'
 
 export type VerifyTrust =
   | { readonly jwks: JwkSet }
@@ -97,66 +97,61 @@ export async function verifyCard(
   if (!Array.isArray(entries)) return { ok: false, reason: 'ERR_CARD_SIGNATURE_MALFORMED', signatures: [] }
   if (entries.length > MAX_SIGNATURES) return { ok: false, reason: 'ERR_CARD_SIGNATURE_COUNT', signatures: [] }
 
-  const payloads = new Payloads(cardText, profiles)
+  const payloads = new Payloads({ text: cardText, card: served }, profiles)
   const results: SignatureResult[] = []
   const good: Good[] = []
   for (const [index, entry] of entries.entries()) {
     const read = readSignature(entry)
-    const { ok, card, ...result } = read.ok
+    const { by, ...result }: EntryResult = read.ok
       ? await verifyEntry(read, payloads, trust, { ...origin, nowMs })
-      : { ok: false as const, card: undefined, ...withoutOk(read) }
-    if (ok && card !== undefined && result.key !== undefined && result.profile !== undefined) {
-      good.push({ key: result.key, profile: result.profile, card })
-    }
-    const { key: _, ...shown } = result
-    results.push({ index, ok, ...shown })
+      : read
+    if (by !== undefined) good.push(by)
+    results.push({ index, ...result })
   }
 
-  // Of several good signatures the one that covers most speaks.
-  const best = agreed(good, trust.threshold).toSorted(
-    (a, b) => profiles.indexOf(a.profile) - profiles.indexOf(b.profile),
-  )[0]
+  const best = fullestAgreed(good, profiles, trust.threshold)
   if (best === undefined) {
     return { ok: false, reason: good.length === 0 ? mostTelling(results) : 'ERR_CARD_THRESHOLD', signatures: results }
   }
-  const uncovered = uncoveredPointers(unsigned, best.card)
+  const card = best.payload.card()
+  const uncovered = uncoveredPointers(unsigned, card)
   if (rejectUncovered && uncovered.length > 0) return { ok: false, reason: 'ERR_CARD_UNCOVERED', signatures: results }
   return {
     ok: true,
-    card: best.card,
+    card,
     signer: best.key.signer,
-    profile: best.profile,
-    coverage: coverageOf(best.profile),
+    profile: best.payload.profile,
+    coverage: coverageOf(best.payload.profile),
     uncovered,
     warnings: uncovered.filter(isSecurityMember),
     signatures: results,
   }
 }
 
+/** A signature that holds. */
 interface Good {
   readonly key: TrustedKey
-  readonly profile: Profile
-  readonly card: Record<string, unknown>
+  readonly payload: Payload
 }
 
 /**
- * Those whose card enough different signers have signed. Signatures under different profiles can all hold and cover
- * different members: a member that one signer alone vouches for is not signed by the many that were asked for.
+ * The card of the fullest profile that enough different signers have signed, each of them every member of it.
+ * Signatures under different profiles can all hold and cover different members: what one signer alone vouches for is
+ * not signed by the many that were asked for.
  */
-function agreed(good: readonly Good[], threshold: number): readonly Good[] {
-  if (threshold <= 1) return good
-  const texts = good.map(({ card }) => serialize(card, JCS))
-  return good.filter(
-    (_, at) =>
-      new Set(good.filter((_, other) => texts[other] === texts[at]).map(({ key }) => key.signer)).size >= threshold,
-  )
+function fullestAgreed(good: readonly Good[], profiles: readonly Profile[], threshold: number): Good | undefined {
+  const rank = ({ payload }: Good) => profiles.indexOf(payload.profile)
+  return good
+    .toSorted((a, b) => rank(a) - rank(b))
+    .find(({ payload }) => {
+      if (threshold <= 1) return true
+      const agreeing = good.filter((other) => isCoveredBy(payload.card(), other.payload.card()))
+      return new Set(agreeing.map(({ key }) => key.signer)).size >= threshold
+    })
 }
 
 type Entry = Extract<SignatureEntry, { ok: true }>
-type EntryResult = Omit<SignatureResult, 'index'> & {
-  readonly card?: Record<string, unknown> | undefined
-  readonly key?: TrustedKey
-}
+type EntryResult = Omit<SignatureResult, 'index'> & { readonly by?: Good }
 
 async function verifyEntry(
   { hint, protected: header, signature }: Entry,
@@ -179,80 +174,26 @@ async function verifyEntry(
   // A key that crypto cannot work with is a signature that does not hold, and no reason to stop.
   const holds = async (key: TrustedKey, payload: string) =>
     verifySignatureAsync(key.key, hint.alg, Buffer.from(`${header}.${payload}`), signature).catch(() => false)
-  for (const { profile, text, encoded } of payloads.all()) {
+  for (const payload of payloads.all()) {
+    const { profile, encoded } = payload
+    let refused: EntryResult | undefined
     for (const key of fitting) {
       if (!(await holds(key, encoded))) continue
-      const card = parseCanonical(text)
       const refusal = trust.refusalOf(key, {
         ...(context.origin === undefined ? {} : { origin: context.origin }),
-        urls: interfaceUrls(card),
+        urls: interfaceUrls(payload.card()),
       })
-      return refusal === undefined
-        ? { ok: true, ...named, signer: key.signer, profile, card, key }
-        : { ...refuse(refusal), signer: key.signer, profile }
+      if (refusal === undefined) return { ok: true, ...named, signer: key.signer, profile, by: { key, payload } }
+      // Another signer may have the same key, and this origin in its scope.
+      refused ??= { ...refuse(refusal), signer: key.signer, profile }
     }
+    if (refused !== undefined) return refused
   }
   const defect = payloads.withoutSecuritySchemes()
   if (defect !== undefined) {
     for (const key of fitting) if (await holds(key, defect)) return refuse('ERR_CARD_SIGNATURE_OMITS_SECURITY_SCHEMES')
   }
   return refuse('ERR_CARD_SIGNATURE_INVALID')
-}
-
-interface Payload {
-  readonly profile: Profile
-  readonly text: string
-  /** As it stands in the signing input. */
-  readonly encoded: string
-}
-
-/** A canonical text is longer than the card where numbers are: `1e20` has 21 digits. */
-function parseCanonical(text: string): Record<string, unknown> {
-  return parseStrictJson(text, { maxBytes: MAX_CARD_BYTES * 8, unsafeIntegers: 'round' }) as Record<string, unknown>
-}
-
-function encodePayload(text: string): string {
-  return Buffer.from(text).toString('base64url')
-}
-
-/** The texts that may have been signed, each made at most once and each different from those before it. */
-class Payloads {
-  readonly #cardText: string | Uint8Array
-  readonly #remaining: Profile[]
-  readonly #made: Payload[] = []
-  #defect: { readonly encoded: string | undefined } | undefined
-
-  constructor(cardText: string | Uint8Array, profiles: readonly Profile[]) {
-    this.#cardText = cardText
-    this.#remaining = [...profiles]
-  }
-
-  /** Most cards are signed in the first form: the others are made only when it does not verify. */
-  *all(): Generator<Payload> {
-    yield* this.#made
-    for (let profile = this.#remaining.shift(); profile !== undefined; profile = this.#remaining.shift()) {
-      const wanted = profile
-      const text = attempt(() => canonicalizeCard(this.#cardText, wanted))
-      if (text === undefined || this.#made.some((made) => made.text === text)) continue
-      const made = { profile, text, encoded: encodePayload(text) }
-      this.#made.push(made)
-      yield made
-    }
-  }
-
-  /** What a2a-js signs when it is given its own typed object: the card without its schemes (its issue 663). */
-  withoutSecuritySchemes(): string | undefined {
-    this.#defect ??= { encoded: attempt(() => this.#makeDefect()) }
-    return this.#defect.encoded
-  }
-
-  #makeDefect(): string | undefined {
-    const text = canonicalizeCard(this.#cardText, 'clean')
-    const { securitySchemes, ...rest } = parseCanonical(text)
-    if (securitySchemes === undefined) return undefined
-    // Its schemes lose their content and, being empty then, their names; descriptions were inside as well.
-    return encodePayload(serialize(rest, JCS))
-  }
 }
 
 /**
@@ -266,16 +207,6 @@ function numberOf(literal: string, strict: boolean): number | bigint {
   if (BigInt(value) === exact) return value
   if (strict) throw new TrustError('ERR_JSON_UNSAFE_NUMBER')
   return exact
-}
-
-/** A profile that cannot express the card has no payload. */
-function attempt<T>(make: () => T): T | undefined {
-  try {
-    return make()
-  } catch (fault) {
-    if (fault instanceof TrustError) return undefined
-    throw fault
-  }
 }
 
 function interfaceUrls(card: Record<string, unknown>): string[] {
@@ -306,11 +237,6 @@ function mostTelling(results: readonly SignatureResult[]): ErrorCode {
     reasons.find((code) => code !== undefined) ??
     'ERR_CARD_SIGNATURE_INVALID'
   )
-}
-
-function withoutOk(entry: Extract<SignatureEntry, { ok: false }>): Omit<EntryResult, 'ok' | 'card'> {
-  const { ok: _, ...rest } = entry
-  return rest
 }
 
 function read(options: VerifyOptions): { profiles: readonly Profile[]; nowMs: number; rejectUncovered: boolean } {
