@@ -105,8 +105,7 @@ function weaknessOf(secret: string): string | undefined {
   if (secret.trim() === '') return 'is blank'
   if (secret.trim() !== secret) return 'begins or ends with white space: remove it'
   // A public key taken for a shared secret is one that everybody has (P01, P02).
-  if (/-----BEGIN /.test(secret) || /^[^\w]*\{.*"kty"/s.test(secret))
-    return 'is a key in PEM or JWK form, not a shared secret'
+  if (/-----BEGIN /.test(secret) || /"kty"\s*:/.test(secret)) return 'is a key in PEM or JWK form, not a shared secret'
   const length = Buffer.byteLength(secret)
   if (length < MIN_SECRET_BYTES) return `is shorter than ${MIN_SECRET_BYTES} bytes: use a random one of 32`
   return undefined

@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { TrustError } from '../../../src/errors.ts'
-import type { ApiKeySchemeConfig } from '../../../src/policy/compiled.ts'
 import { formatProblem, lintPolicy, loadPolicy, PolicyError } from '../../../src/policy/index.ts'
 
 const parts = fileURLToPath(new URL('../../vectors/broken-policies/parts/', import.meta.url))
@@ -422,4 +421,13 @@ describe('options', () => {
     expect((await lintPolicy(at('development'))).policy).toBeDefined()
     await expect(loadPolicy(at('production'))).rejects.toThrow('ERR_POLICY_EXAMPLE_KEY')
   })
+})
+
+it('docs/policy.md shows mistakes as they are said', async () => {
+  const page = readFileSync(new URL('../../../docs/policy.md', import.meta.url), 'utf8')
+  const example = (/^```yaml\n([\s\S]*?)^```/m.exec(page) as RegExpExecArray)[1] as string
+  const shown = (/^```text\n([\s\S]*?)^```/m.exec(page) as RegExpExecArray)[1] as string
+  writeFileSync(join(scratch, 'policy.yaml'), example.replace('audience:', 'audiance:').replace('[ES256', '[HS256'))
+  const { problems } = await lintPolicy({ policy: 'policy.yaml', baseDir: scratch, env, clock })
+  expect(problems.map(formatProblem)).toEqual(expect.arrayContaining(shown.trimEnd().split('\n')))
 })
