@@ -20,7 +20,7 @@ export interface SignCardOptions {
   readonly jku?: string
   /** Adds a signature for each other form that SDKs verify, where it differs from what is served. Default false. */
   readonly compat?: boolean
-  /** `add` keeps the signatures of other keys, for a rotation: the card must be the one they sign. Default `replace`. */
+  /** `add` keeps the signatures of other keys, for a rotation, and the card as they signed it. Default `replace`. */
   readonly signatures?: 'replace' | 'add'
 }
 
@@ -41,7 +41,7 @@ const COMPAT_PROFILES: readonly Profile[] = ['spec', 'clean', 'py-legacy']
  *
  * Earlier signatures are dropped: whether they still hold is nobody's knowledge here. See `signatures: 'add'`.
  * Throws `ERR_JSON_*` and `ERR_CARD_SHAPE` for a text that is no card, `ERR_CARD_REQUIRED_EMPTY` for an empty REQUIRED
- * member (SDKs sign it in different ways), `ERR_CARD_SIGNING_KEY` for a key that cannot sign, and
+ * member without `compat` (SDKs sign it in different ways), `ERR_CARD_SIGNING_KEY` for a key that cannot sign, and
  * `ERR_POLICY_EXAMPLE_KEY` for an example key in production. Does not check that the card makes sense: `card lint` does.
  */
 export async function signCard(text: string | Uint8Array, options: SignCardOptions): Promise<SignedCard> {
@@ -53,15 +53,16 @@ export async function signCard(text: string | Uint8Array, options: SignCardOptio
     throw new TypeError('"jku" must be an https:// URL')
   }
 
+  // Unlike a verifier, who must read what was served: a number that changes by being signed is the author's to change.
   const parsed = parseStrictJson(text)
-  canonicalizeCard(text, 'spec')
-  const empty = emptyRequired(parsed as Json)
-  if (empty.length > 0) throw new TrustError('ERR_CARD_REQUIRED_EMPTY', { details: { members: empty } })
-
-  const { signatures: before, ...rest } = parsed as Json
-  const served = serve(serialize(rest, JCS))
-  const servedText = serialize(served, JCS)
+  const explicit = serve(text)
+  const { signatures: before, ...unsigned } = parsed as Json
   const kept = signatures === 'add' && Array.isArray(before) ? before.filter((one) => kidOf(one) !== kid) : []
+  // What others have signed is served as they signed it.
+  const served = kept.length > 0 ? unsigned : explicit
+  const empty = emptyRequired(served)
+  if (empty.length > 0 && !compat) throw new TrustError('ERR_CARD_REQUIRED_EMPTY', { details: { members: empty } })
+  const servedText = serialize(served, JCS)
 
   const payloads = [servedText]
   for (const profile of compat ? COMPAT_PROFILES : []) {
@@ -90,8 +91,8 @@ export async function publicJwkOf(options: SignCardOptions): Promise<JWK> {
   return { ...publicJwk(jwk, kid), alg, use: 'sig' }
 }
 
-/** Presence rules once, then the two members whose emptiness SDKs disagree about. */
-function serve(cardText: string): Json {
+/** Presence rules once, then the two members whose emptiness SDKs disagree about. Throws as `canonicalizeCard`. */
+function serve(cardText: string | Uint8Array): Json {
   const card = parseStrictJson(canonicalizeCard(cardText, 'spec-unknown-kept')) as Json
   const { capabilities, securitySchemes } = card
   if (isObject(capabilities) && Object.keys(capabilities).length === 0) capabilities.streaming = false

@@ -3,7 +3,7 @@ import type { webcrypto } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { AgentCard, generateAgentCardSignature, verifyAgentCardSignature } from '@a2a-js/sdk'
-import { exportJWK, generateKeyPair, importJWK, type JWK } from 'jose'
+import { exportJWK, FlattenedSign, generateKeyPair, importJWK, type JWK } from 'jose'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type Profile, signCard, verifyCard } from '../../src/card/index.ts'
 import { canonicalizeCard } from '../../src/card/profiles.ts'
@@ -101,8 +101,48 @@ describe('signed here', () => {
     expect((changed.card.signatures as unknown[]).length).toBe(1)
   })
 
+  it('A05 P123 what another key has signed is served as it was signed', async () => {
+    const text = JSON.stringify({
+      ...plain,
+      capabilities: { streaming: true, extensions: [{ uri: 'urn:x', required: false }] },
+    })
+    const other = {
+      ...(await exportJWK((await generateKeyPair('ES256', { extractable: true })).privateKey)),
+      kid: 'k2',
+    }
+    const { d: _, ...otherPublic } = other
+    const { protected: header, signature } = await new FlattenedSign(Buffer.from(canonicalizeCard(text, 'raw')))
+      .setProtectedHeader({ alg: 'ES256', kid: 'k2' })
+      .sign(await importJWK(other, 'ES256'))
+    const theirs = JSON.stringify({ ...JSON.parse(text), signatures: [{ protected: header, signature }] })
+    const { text: both } = await signCard(theirs, { key: jwk, signatures: 'add' })
+    for (const keys of [[publicJwk], [otherPublic]])
+      expect(await verifyCard(both, { jwks: { keys } }, { strict: true })).toMatchObject({ ok: true, profile: 'raw' })
+    // Alone, it is brought into the form that needs one signature only.
+    const { text: alone } = await signCard(text, { key: jwk })
+    expect(alone).not.toContain('required')
+    expect(await sdkAccepts(alone)).toBe(true)
+    // The SDK leaves the default out of what it checks, whether it is served or not.
+    const deleted = alone.replace('{"uri":"urn:x"}', '{"required":false,"uri":"urn:x"}')
+    expect(deleted).not.toBe(alone)
+    expect((await verifyCard(deleted, { jwks: { keys: [publicJwk] } })).ok).toBe(true)
+  })
+
+  it('A01 a REQUIRED member that must be empty is signed in each form, with compat', async () => {
+    const given = card({ description: '', skills: [] })
+    await expect(signCard(given, { key: jwk })).rejects.toMatchObject({
+      code: 'ERR_CARD_REQUIRED_EMPTY',
+      details: { members: expect.arrayContaining(['/description', '/skills']) },
+    })
+    const { text } = await signCard(given, { key: jwk, compat: true })
+    expect(await sdkAccepts(text)).toBe(true)
+    for (const profile of ['raw', 'spec', 'clean', 'py-legacy'] as Profile[])
+      expect((await verifyCard(text, { jwks: { keys: [publicJwk] } }, { profiles: [profile] })).ok, profile).toBe(true)
+  })
+
   it.each([
     ['ERR_CARD_REQUIRED_EMPTY', () => card({ description: '' })],
+    ['ERR_CARD_REQUIRED_EMPTY', () => card({ defaultInputModes: undefined, default_input_modes: [] })],
     ['ERR_CARD_SHAPE', () => card({ skills: {} })],
     ['ERR_JSON_DUPLICATE_NAME', () => '{"name":"a","name":"b"}'],
   ])('%s is not signed', async (code, text) => {
@@ -197,7 +237,6 @@ describe('limits', () => {
 
   it('A07 P11 P128 a key that comes with the signature is not looked at', async () => {
     const attacker = await generateKeyPair('ES256', { extractable: true })
-    const { FlattenedSign } = await import('jose')
     const payload = canonicalizeCard(card(), 'raw')
     const { protected: header, signature } = await new FlattenedSign(Buffer.from(payload))
       .setProtectedHeader({ alg: 'ES256', kid: 'k1', jwk: await exportJWK(attacker.publicKey) })

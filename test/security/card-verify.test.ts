@@ -57,6 +57,29 @@ describe('n of m', () => {
   })
 })
 
+describe('n of m under different forms', () => {
+  const both = (): Trust => ({ ...trustJwks({ keys: [publicOf(a), publicOf(b)] }), threshold: 2 })
+  // An empty list, which `clean` leaves out of what it signs.
+  const card = () => rigCard({ securityRequirements: [{ schemes: { key: { list: [] } } }] })
+
+  it('the card is what both cover, and the rest is reported', async () => {
+    const signatures = [await signatureOf(card(), 'raw', a), await signatureOf(card(), 'clean', b)]
+    const result = await verifyCard(JSON.stringify({ ...card(), signatures }), { trust: both() })
+    expect(result).toMatchObject({ ok: true, profile: 'js-asis-clean', signer: 'b' })
+    if (!result.ok) return
+    expect(result.card).toEqual(JSON.parse(canonicalizeCard(JSON.stringify(card()), 'clean')))
+    expect(result.warnings).toContain('/securityRequirements')
+  })
+
+  it('one signer under both forms is still one signer', async () => {
+    const signatures = [await signatureOf(card(), 'raw', a), await signatureOf(card(), 'clean', a)]
+    expect(await verifyCard(JSON.stringify({ ...card(), signatures }), { trust: both() })).toMatchObject({
+      ok: false,
+      reason: 'ERR_CARD_THRESHOLD',
+    })
+  })
+})
+
 describe('one bad entry', () => {
   it('A15 a key that crypto cannot work with is a signature that does not hold', async () => {
     const { text } = await signCard(JSON.stringify(rigCard()), { key: a })
@@ -153,6 +176,28 @@ describe('scope', () => {
       expect(judged).toContain('https://elsewhere.example')
     },
   )
+})
+
+describe('one key of two signers', () => {
+  it.each([
+    ['the first may not sign here', 0],
+    ['the second may not sign here', 1],
+  ])('P129 %s, the other may', async (_, out) => {
+    const [key] = await trustJwks({ keys: [publicOf(a)] }).keysFor({ kid: 'a', alg: 'ES256' }, { nowMs: 0 })
+    if (key === undefined) throw new Error('no key')
+    const trust: Trust = {
+      threshold: 1,
+      keysFor: () => ['x', 'y'].map((signer) => ({ ...key, signer })),
+      refusalOf: ({ signer }) => (signer === ['x', 'y'][out] ? 'ERR_CARD_ORIGIN' : undefined),
+    }
+    const { text } = await signCard(JSON.stringify(rigCard()), { key: a })
+    expect(await verifyCard(text, { trust })).toMatchObject({ ok: true, signer: ['y', 'x'][out] })
+    expect(await verifyCard(text, { trust: { ...trust, refusalOf: () => 'ERR_CARD_ORIGIN' } })).toMatchObject({
+      ok: false,
+      reason: 'ERR_CARD_ORIGIN',
+      signatures: [{ ok: false, reason: 'ERR_CARD_ORIGIN', signer: 'x' }],
+    })
+  })
 })
 
 describe('keys that sign', () => {
