@@ -64,6 +64,13 @@ const FRIEND = '127.0.0.2'
 
 let connections = 0
 const sentinels: Server[] = []
+/** Where a low port is not ours to have, there is one listener less: what must not be reached then refuses. */
+async function listen(server: Server, port: number, host: string): Promise<void> {
+  const listening = await new Promise<boolean>((resolve) => {
+    server.once('error', () => resolve(false)).listen(port, host, () => resolve(true))
+  })
+  if (listening) sentinels.push(server)
+}
 beforeAll(async () => {
   for (const port of ports) {
     for (const host of ['127.0.0.1', '::1']) {
@@ -71,15 +78,11 @@ beforeAll(async () => {
         connections += 1
         socket.destroy()
       })
-      const listening = await new Promise<boolean>((resolve) => {
-        server.once('error', () => resolve(false)).listen(port, host, () => resolve(true))
-      })
-      if (listening) sentinels.push(server)
+      await listen(server, port, host)
     }
   }
   const friend = createHttpServer((_, response) => response.end('friend'))
-  await new Promise<void>((resolve) => friend.listen(80, FRIEND, resolve))
-  sentinels.push(friend)
+  await listen(friend, 80, FRIEND)
   // Without listeners "no connection" would prove nothing.
   expect(sentinels.length).toBeGreaterThan(1)
 })

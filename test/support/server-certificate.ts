@@ -5,8 +5,8 @@ import forge from 'node-forge'
 export interface Authority {
   /** PEM. */
   readonly certificate: string
-  /** For `tls.createServer`: a certificate for `name`. */
-  issue(name: string): { readonly key: string; readonly cert: string }
+  /** For `tls.createServer`: a certificate for `name` and the `others`. */
+  issue(name: string, ...others: string[]): { readonly key: string; readonly cert: string }
 }
 
 export function createAuthority(): Authority {
@@ -30,14 +30,14 @@ export function createAuthority(): Authority {
       { name: 'basicConstraints', cA: true, critical: true },
       { name: 'keyUsage', keyCertSign: true, critical: true },
     ]),
-    issue: (name) => ({
+    issue: (name, ...others) => ({
       key: forge.pki.privateKeyToPem(server.privateKey),
       cert: make(
         server.publicKey,
         [{ name: 'commonName', value: name }],
         [
           { name: 'extKeyUsage', serverAuth: true },
-          { name: 'subjectAltName', altNames: [{ type: 2, value: name }] },
+          { name: 'subjectAltName', altNames: [name, ...others].map((value) => ({ type: 2, value })) },
         ],
       ),
     }),
