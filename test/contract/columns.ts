@@ -1,11 +1,13 @@
 /**
- * The ways a request can reach the guard: the columns of the contract. Fastify and gRPC become one more entry each; the
+ * The ways a request can reach the guard: the columns of the contract. gRPC becomes one more entry; the
  * rows and expectations stay as they are.
  */
 import { request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
+import Fastify from 'fastify'
 import { decisionFor, expressGuard } from '../../src/adapters/express.ts'
+import { decisionFor as fastifyDecisionFor, fastifyGuard } from '../../src/adapters/fastify.ts'
 import type { Guard } from '../../src/guard.ts'
 import type { Binding, OperationName } from '../../src/types.ts'
 import type { ContractRequest } from './operations.ts'
@@ -27,6 +29,33 @@ export interface Column {
 }
 
 type StartColumn = (guard: Guard) => Promise<Column>
+
+/** Sends on a real socket, header lines as they are given, and says which operation the handler ran. */
+function overHttp(port: number, ran: readonly OperationName[]): Column['send'] {
+  return async ({ method, path, headers, body }, credential) => {
+    const before = ran.length
+    const raw = ['host', 'agent.example', ...Object.entries(headers).flat(), ...credential]
+    const payload = body === undefined ? undefined : JSON.stringify(body)
+    if (payload !== undefined) raw.push('content-length', String(Buffer.byteLength(payload)))
+    const answer = await new Promise<Answer>((resolve, reject) => {
+      httpRequest({ port, host: '127.0.0.1', method, path: `/agent${path}`, headers: raw }, (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.on('end', () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: Buffer.concat(chunks).toString(),
+          }),
+        )
+      })
+        .on('error', reject)
+        .end(payload)
+    })
+    const [operation] = ran.slice(before)
+    return operation === undefined ? answer : { ...answer, ran: operation }
+  }
+}
 
 const bareCore: StartColumn = async (guard) => ({
   name: 'bare core',
@@ -57,29 +86,7 @@ const overExpress: StartColumn = async (guard) => {
   return {
     name: 'express',
     bindings: ['JSONRPC', 'HTTP+JSON'],
-    async send({ method, path, headers, body }, credential) {
-      const before = ran.length
-      const raw = ['host', 'agent.example', ...Object.entries(headers).flat(), ...credential]
-      const payload = body === undefined ? undefined : JSON.stringify(body)
-      if (payload !== undefined) raw.push('content-length', String(Buffer.byteLength(payload)))
-      const answer = await new Promise<Answer>((resolve, reject) => {
-        httpRequest({ port, host: '127.0.0.1', method, path: `/agent${path}`, headers: raw }, (response) => {
-          const chunks: Buffer[] = []
-          response.on('data', (chunk: Buffer) => chunks.push(chunk))
-          response.on('end', () =>
-            resolve({
-              status: response.statusCode ?? 0,
-              headers: response.headers,
-              body: Buffer.concat(chunks).toString(),
-            }),
-          )
-        })
-          .on('error', reject)
-          .end(payload)
-      })
-      const [operation] = ran.slice(before)
-      return operation === undefined ? answer : { ...answer, ran: operation }
-    },
+    send: overHttp(port, ran),
     close: () =>
       new Promise((resolve) => {
         server.closeAllConnections()
@@ -88,4 +95,21 @@ const overExpress: StartColumn = async (guard) => {
   }
 }
 
-export const columns: Readonly<Record<string, StartColumn>> = { 'bare core': bareCore, express: overExpress }
+const overFastify: StartColumn = async (guard) => {
+  const ran: OperationName[] = []
+  const app = Fastify()
+  await app.register(fastifyGuard, { guard, mount: '/agent' })
+  app.all('/agent/*', async (request) => {
+    ran.push(fastifyDecisionFor(guard, request)?.operation.name as OperationName)
+    return { ok: true }
+  })
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as AddressInfo
+  return { name: 'fastify', bindings: ['JSONRPC', 'HTTP+JSON'], send: overHttp(port, ran), close: () => app.close() }
+}
+
+export const columns: Readonly<Record<string, StartColumn>> = {
+  'bare core': bareCore,
+  express: overExpress,
+  fastify: overFastify,
+}

@@ -1,0 +1,99 @@
+/** Fastify 5: translate the request, ask the guard, then go on or send its denial unchanged. */
+import { Readable } from 'node:stream'
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { Authentication, Guard } from '../guard.ts'
+import { parseStrictJson } from '../internal/json.ts'
+import type { AllowedDecision, Binding, Denial } from '../types.ts'
+import { decisionOf, rememberDecision } from './decisions.ts'
+import { credentialPlaces, originalHead, stripRequest } from './header-hygiene.ts'
+import { peerOf, readBody } from './node-request.ts'
+
+export interface FastifyGuardOptions {
+  readonly guard: Guard
+  /** Path the guarded routes share, taken off the target before it is read: `/a2a`. Default: none. */
+  readonly mount?: string
+  /** Set where these routes serve one binding only. */
+  readonly binding?: Exclude<Binding, 'GRPC'>
+  /** Leaves the credential where it was. Default false: the handler does not see it. */
+  readonly keepCredential?: boolean
+}
+
+interface Pending {
+  readonly authentication: Authentication
+  body?: unknown
+}
+
+/**
+ * Plugin that guards every route of the context it is registered in, and of those below:
+ *
+ * ```ts
+ * await fastify.register(async (agent) => {
+ *   await agent.register(fastifyGuard, { guard, mount: '/a2a' })
+ *   agent.post('/a2a', handler)
+ * })
+ * ```
+ *
+ * Headers are authenticated in `onRequest`. The body is read in `preParsing`, before any parser, and `request.body` becomes
+ * the very value that was decided on. Routes registered outside of the context, or before the plugin in it, are not guarded.
+ */
+export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fastify, options) => {
+  const { guard, mount = '', binding, keepCredential = false } = options
+  if (mount !== '' && !/^\/[^?#]*[^/?#]$/.test(mount)) throw new TypeError('"mount" must be a path such as /a2a')
+  const pendings = new WeakMap<FastifyRequest, Pending>()
+
+  fastify.addHook('onRequest', async (request, reply) => {
+    const { rawHeaders, target } = originalHead(request.raw)
+    const authentication = await guard.authenticate({
+      method: request.method,
+      target: target.startsWith(mount) ? target.slice(mount.length) || '/' : target,
+      rawHeaders,
+      peer: peerOf(request.raw.socket),
+      ...(binding === undefined ? {} : { binding }),
+    })
+    if (authentication.denied !== undefined) return send(reply, authentication.denied.denial)
+    pendings.set(request, { authentication })
+    return undefined
+  })
+
+  fastify.addHook('preParsing', async (request, reply, payload) => {
+    const pending = pendings.get(request)
+    // A request that skipped `onRequest` has no authentication, and so no way on.
+    if (pending === undefined) throw new TypeError('fastifyGuard: preParsing ran before onRequest')
+    const read = await readBody(request.raw, guard.maxBodyBytes)
+    if (!read.ok) return send(reply, guard.refuse(pending.authentication, read.code).denial)
+    const body = jsonOrBytes(read.bytes)
+    const decision = guard.authorize(pending.authentication, body)
+    if (!decision.allowed) return send(reply, decision.denial)
+    pending.body = Buffer.isBuffer(body) ? undefined : body
+    stripRequest(request.raw, credentialPlaces(guard.credentialLocations), keepCredential)
+    rememberDecision(request.raw, guard, decision)
+    if (read.bytes === undefined) return payload
+    return Object.assign(Readable.from([read.bytes]), { receivedEncodedLength: read.bytes.length })
+  })
+
+  fastify.addHook('preValidation', async (request) => {
+    const pending = pendings.get(request)
+    if (pending?.body !== undefined) request.body = pending.body
+  })
+}
+// Fastify's own mark for a plugin whose hooks belong to the context that registers it.
+Object.assign(fastifyGuard, { [Symbol.for('skip-override')]: true, [Symbol.for('fastify.display-name')]: 'a2a-trust' })
+
+/** The guard's decision on a request that passed `fastifyGuard`; `undefined` if it did not pass that guard. */
+export function decisionFor(guard: Guard, request: FastifyRequest): AllowedDecision | undefined {
+  return decisionOf(guard, request.raw)
+}
+
+function send(reply: FastifyReply, { status, headers, body }: Denial): FastifyReply {
+  // Bytes, so that no serialiser and no reply schema of the route changes what the guard made.
+  return reply.code(status).headers(headers).send(Buffer.from(body))
+}
+
+function jsonOrBytes(bytes: Buffer | undefined): unknown {
+  if (bytes === undefined) return undefined
+  try {
+    return parseStrictJson(bytes)
+  } catch {
+    return bytes
+  }
+}
