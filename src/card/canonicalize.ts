@@ -6,16 +6,16 @@ import { parseStrictJson } from '../internal/json.ts'
 
 /** How one language writes JSON. */
 export interface Dialect {
-  readonly compare: (a: string, b: string) => number
+  /** Order of member names; absent: by UTF-16 code unit, which is ECMAScript's own. */
+  readonly compare?: (a: string, b: string) => number
   readonly string: (value: string) => string
   readonly number: (value: number) => string
 }
 
 /** RFC 8785 §3.2: keys by UTF-16 code unit, ECMAScript numbers, only the mandatory escapes. */
 export const JCS: Dialect = {
-  compare: (a, b) => (a < b ? -1 : a > b ? 1 : 0),
   // ECMAScript writes exactly these strings and numbers: RFC 8785 is defined by it.
-  string: (value) => JSON.stringify(value),
+  string: quote,
   number: (value) => JSON.stringify(value),
 }
 
@@ -64,16 +64,31 @@ export function serialize(value: unknown, dialect: Dialect): string {
       throw new TypeError('"value" must be JSON')
   }
   if (value === null) return 'null'
-  if (Array.isArray(value)) return `[${value.map((item) => serialize(item, dialect)).join(',')}]`
+  if (Array.isArray(value)) {
+    let items = ''
+    for (const item of value) items += `${items === '' ? '' : ','}${serialize(item, dialect)}`
+    return `[${items}]`
+  }
   if (value instanceof NumberLiteral) {
     // Integers stay integers, of any size; the rest is a double.
     return /^-?\d+$/.test(value.text) ? value.text.replace(/^-0$/, '0') : dialect.number(Number(value.text))
   }
   const object = value as Record<string, unknown>
-  const members = Object.keys(object)
-    .sort(dialect.compare)
-    .map((name) => `${dialect.string(name)}:${serialize(object[name], dialect)}`)
-  return `{${members.join(',')}}`
+  const names = Object.keys(object)
+  if (names.length > 1) names.sort(dialect.compare)
+  let members = ''
+  for (const name of names) {
+    members += `${members === '' ? '' : ','}${dialect.string(name)}:${serialize(object[name], dialect)}`
+  }
+  return `{${members}}`
+}
+
+/** No quote, no backslash, no control character. */
+const PLAIN = /^[ !#-[\]-\uffff]*$/
+
+/** Most strings need no escape, and then the quotes are all there is to do. Lone surrogates do not come this far. */
+function quote(value: string): string {
+  return PLAIN.test(value) ? `"${value}"` : JSON.stringify(value)
 }
 
 /**

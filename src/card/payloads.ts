@@ -6,8 +6,8 @@ import { canonicalFormOf, type Profile, type ReceivedCard } from './profiles.ts'
 
 export interface Payload {
   readonly profile: Profile
-  /** As it stands in the signing input, in base64url. */
-  readonly encoded: string
+  /** As it stands in the signing input: its base64url. */
+  readonly encoded: Buffer
   /** What the text says: parsed from it, never from what was served. */
   readonly card: () => Record<string, unknown>
 }
@@ -18,7 +18,7 @@ export class Payloads {
   readonly #remaining: Profile[]
   readonly #texts = new Set<string>()
   readonly #made: Payload[] = []
-  #defect: { readonly encoded: string | undefined } | undefined
+  #defect: { readonly encoded: Buffer | undefined } | undefined
 
   constructor(received: ReceivedCard, profiles: readonly Profile[]) {
     this.#received = received
@@ -39,12 +39,12 @@ export class Payloads {
   }
 
   /** What a2a-js signs when it is given its own typed object: the card without its schemes (its issue 663). */
-  withoutSecuritySchemes(): string | undefined {
+  withoutSecuritySchemes(): Buffer | undefined {
     this.#defect ??= { encoded: this.#makeDefect() }
     return this.#defect.encoded
   }
 
-  #makeDefect(): string | undefined {
+  #makeDefect(): Buffer | undefined {
     const text = this.#textOf('clean')
     if (text === undefined) return undefined
     // Its schemes lose their content and, being empty then, their names.
@@ -63,8 +63,8 @@ export class Payloads {
   }
 }
 
-function encode(text: string): string {
-  return Buffer.from(text).toString('base64url')
+function encode(text: string): Buffer {
+  return Buffer.from(Buffer.from(text).toString('base64url'), 'latin1')
 }
 
 /** Python escapes make a text up to six times as long as the card that was let in. */

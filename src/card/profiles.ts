@@ -96,30 +96,32 @@ export function canonicalFormOf({ text, card }: ReceivedCard, profile: Profile):
 }
 
 interface Rules {
-  readonly table: FieldTable
+  readonly table: Table
   readonly unknown: 'keep' | 'drop'
 }
-const V1: Rules = { table: CARD_V1, unknown: 'drop' }
-const KEEP_UNKNOWN: Rules = { table: CARD_V1, unknown: 'keep' }
-const V03: Rules = { table: CARD_V03, unknown: 'drop' }
+const TABLE_V1 = readTable(CARD_V1)
+const V1: Rules = { table: TABLE_V1, unknown: 'drop' }
+const KEEP_UNKNOWN: Rules = { table: TABLE_V1, unknown: 'keep' }
+const V03: Rules = { table: readTable(CARD_V03), unknown: 'drop' }
 
 /**
  * Presence rules of A2A §8.4.1. REQUIRED and `optional` members stay when present, plain ones go when they equal their
  * default, messages stay even when empty, and `null` is the same as absence outside of a struct.
  */
 function project(value: Json, message: string, rules: Rules): Json {
-  const fields = rules.table[message] as Readonly<Record<string, string>>
+  const fields = rules.table.get(message) as ReadonlyMap<string, Field>
   const result: Json = Object.create(null)
   let chosen: string | undefined
-  for (const [written, content] of Object.entries(value)) {
-    const name = Object.hasOwn(fields, written) ? written : camelCase(written)
-    if (!Object.hasOwn(fields, name)) {
+  for (const written of Object.keys(value)) {
+    const content = value[written]
+    const name = fields.has(written) ? written : camelCase(written)
+    const field = fields.get(name)
+    if (field === undefined) {
       if (rules.unknown === 'keep') result[written] = content
       continue
     }
     if (name !== written && Object.hasOwn(value, name)) throw shape(`both ${name} and ${written}`)
     if (content === null) continue
-    const field = fieldOf(fields[name] as string)
     if (field.oneof) {
       if (chosen !== undefined) throw shape(`both ${chosen} and ${name}`)
       chosen = name
@@ -132,15 +134,14 @@ function project(value: Json, message: string, rules: Rules): Json {
 
 /** JSON Pointers of REQUIRED members that are present and empty: the SDKs disagree about how these are signed. */
 export function emptyRequired(card: Json, message = 'AgentCard', at = ''): string[] {
-  const fields = CARD_V1[message] as Readonly<Record<string, string>>
   return Object.entries(card).flatMap(([name, content]) => {
-    const text = Object.hasOwn(fields, name) ? fields[name] : undefined
-    if (text === undefined || content === null) return []
-    const { type, container } = fieldOf(text)
+    const field = TABLE_V1.get(message)?.get(name)
+    if (field === undefined || content === null) return []
+    const { type, container } = field
     const pointer = `${at}/${name}`
     // `capabilities: {}` is given an explicit flag by the signer.
-    if (text.includes('!') && name !== 'capabilities' && clean(content, false) === undefined) return [pointer]
-    if (!Object.hasOwn(CARD_V1, type)) return []
+    if (field.required && name !== 'capabilities' && clean(content, false) === undefined) return [pointer]
+    if (!TABLE_V1.has(type)) return []
     const inner =
       container === ''
         ? [['', content] as const]
@@ -152,13 +153,31 @@ export function emptyRequired(card: Json, message = 'AgentCard', at = ''): strin
 interface Field {
   readonly type: string
   readonly container: '' | '[]' | '{}'
+  readonly required: boolean
+  /** Absent and equal to its default are the same. */
   readonly plain: boolean
   readonly oneof: boolean
+}
+type Table = ReadonlyMap<string, ReadonlyMap<string, Field>>
+
+function readTable(table: FieldTable): Table {
+  return new Map(
+    Object.entries(table).map(([message, fields]) => [
+      message,
+      new Map(Object.entries(fields).map(([name, text]) => [name, fieldOf(text)])),
+    ]),
+  )
 }
 
 function fieldOf(text: string): Field {
   const [, type = '', container = '', mark = '', oneof = ''] = /^(\w+)(\[\]|\{\})?([!?])?(\|)?$/.exec(text) ?? []
-  return { type, container: container as Field['container'], plain: mark === '', oneof: oneof === '|' }
+  return {
+    type,
+    container: container as Field['container'],
+    required: mark === '!',
+    plain: mark === '',
+    oneof: oneof === '|',
+  }
 }
 
 function projectField(content: unknown, { type, container }: Field, rules: Rules): unknown {
@@ -201,14 +220,18 @@ function clean(value: unknown, falsy: boolean): unknown {
   if (value === '' || value === null || (falsy && (value === false || value === 0))) return undefined
   if (value instanceof NumberLiteral) return falsy && Number(value.text) === 0 ? undefined : value
   if (Array.isArray(value)) {
-    const items = value.map((item) => clean(item, falsy)).filter((item) => item !== undefined)
+    const items: unknown[] = []
+    for (const item of value) {
+      const inner = clean(item, falsy)
+      if (inner !== undefined) items.push(inner)
+    }
     return items.length === 0 ? undefined : items
   }
   if (!isObject(value)) return value
   const kept: Json = Object.create(null)
   let any = false
-  for (const [name, content] of Object.entries(value)) {
-    const inner = clean(content, falsy)
+  for (const name of Object.keys(value)) {
+    const inner = clean(value[name], falsy)
     if (inner === undefined) continue
     kept[name] = inner
     any = true
@@ -233,7 +256,9 @@ function goCapabilities(card: Json): Json {
 
 /** Of a protobuf name, which has no capitals: `defaultInput_modes` is nobody's spelling. */
 function camelCase(name: string): string {
-  return /[A-Z]/.test(name) ? name : name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+  return !name.includes('_') || /[A-Z]/.test(name)
+    ? name
+    : name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 }
 
 function isObject(value: unknown): value is Json {

@@ -12,45 +12,64 @@ const MOST_CHARACTERS = 256 * 1024
  */
 export function uncoveredPointers(served: Json, covered: Json): string[] {
   const left = { pointers: MOST_POINTERS, characters: MOST_CHARACTERS }
-  return Object.entries(served).flatMap(([name, value]) => {
-    const pointer = pointerTo('', name)
-    if (!Object.hasOwn(covered, name)) return [pointer]
+  return Object.keys(served).flatMap((name) => {
+    const path = [name]
+    if (!Object.hasOwn(covered, name)) return [pointerTo(path)]
     const inside: string[] = []
-    const complete = compare(value, covered[name], pointer, (found) => {
+    const complete = compare(served[name], covered[name], path, () => {
+      const pointer = pointerTo(path)
       left.pointers -= 1
-      left.characters -= found.length
-      inside.push(found)
+      left.characters -= pointer.length
+      inside.push(pointer)
       return left.pointers >= 0 && left.characters >= 0
     })
-    return complete ? inside : [pointer]
+    return complete ? inside : [pointerTo([name])]
   })
 }
 
 /** Whether everything in `card` is in `other` as well, and the same there. */
 export function isCoveredBy(card: Json, other: Json): boolean {
-  return compare(card, other, '', () => false)
+  return compare(card, other, [], () => false)
 }
 
-/** Gives each difference to `found`, until that answers false; then the answer is false too. */
-function compare(served: unknown, covered: unknown, pointer: string, found: (pointer: string) => boolean): boolean {
+/**
+ * Calls `differs` at each difference, until that answers false; then the answer is false too. `path` leads to where the
+ * comparison stands: pointers are made only where something differs, which for most cards is nowhere.
+ */
+function compare(served: unknown, covered: unknown, path: (string | number)[], differs: () => boolean): boolean {
   // Zero has one canonical text, and `===` knows one zero.
   if (served === covered) return true
   if (Array.isArray(served) && Array.isArray(covered)) {
     // Elements that vanished shift the rest: then the list as a whole is what differs.
-    return served.length === covered.length
-      ? served.every((item, index) => compare(item, covered[index], `${pointer}/${index}`, found))
-      : found(pointer)
+    if (served.length !== covered.length) return differs()
+    return served.every((item, index) => below(index, item, covered[index], path, differs))
   }
-  if (!isObject(served) || !isObject(covered)) return found(pointer)
-  return Object.entries(served).every(([name, value]) => {
-    const at = pointerTo(pointer, name)
-    return Object.hasOwn(covered, name) ? compare(value, covered[name], at, found) : found(at)
-  })
+  if (!isObject(served) || !isObject(covered)) return differs()
+  for (const name of Object.keys(served)) {
+    const same = Object.hasOwn(covered, name)
+      ? below(name, served[name], covered[name], path, differs)
+      : below(name, true, false, path, differs)
+    if (!same) return false
+  }
+  return true
+}
+
+function below(
+  step: string | number,
+  served: unknown,
+  covered: unknown,
+  path: (string | number)[],
+  differs: () => boolean,
+): boolean {
+  path.push(step)
+  const go = compare(served, covered, path, differs)
+  path.pop()
+  return go
 }
 
 /** RFC 6901 §3. */
-function pointerTo(parent: string, name: string): string {
-  return `${parent}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
+function pointerTo(path: readonly (string | number)[]): string {
+  return path.map((step) => `/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }
 
 type Json = Record<string, unknown>

@@ -2,7 +2,7 @@
 import { type ErrorCode, TrustError } from '../errors.ts'
 import { parseStrictJson } from '../internal/json.ts'
 import { parseRfc3339 } from '../internal/rfc3339.ts'
-import { verifySignatureAsync } from '../internal/verification-key.ts'
+import { verifySignature, verifySignatureAsync } from '../internal/verification-key.ts'
 import { type Payload, Payloads } from './payloads.ts'
 import { type Coverage, coverageOf, DEFAULT_PROFILES, PROFILES, type Profile } from './profiles.ts'
 import { readSignature, type SignatureEntry } from './signature-header.ts'
@@ -56,6 +56,8 @@ export type VerifyResult =
 const MAX_CARD_BYTES = 2 * 1024 * 1024
 const MAX_SIGNATURES = 16
 const MAX_KEYS_PER_SIGNATURE = 4
+const QUICK_ALGORITHMS = new Set(['ES256', 'EdDSA', 'Ed25519', 'RS256', 'PS256'])
+const QUICK_BYTES = 16 * 1024
 
 /**
  * Verifies the received text of a card against the keys of `trust`.
@@ -171,14 +173,26 @@ async function verifyEntry(
   const fitting = keys.filter(({ key }) => key.algorithms.includes(hint.alg))
   if (fitting.length === 0) return refuse('ERR_CARD_SIGNATURE_ALGORITHM')
 
-  // A key that crypto cannot work with is a signature that does not hold, and no reason to stop.
-  const holds = async (key: TrustedKey, payload: string) =>
-    verifySignatureAsync(key.key, hint.alg, Buffer.from(`${header}.${payload}`), signature).catch(() => false)
+  const start = Buffer.from(`${header}.`, 'latin1')
+  const holds = async ({ key }: TrustedKey, payload: Buffer, quick = false): Promise<boolean> => {
+    const data = Buffer.concat([start, payload])
+    try {
+      return quick
+        ? verifySignature(key, hint.alg, data, signature)
+        : await verifySignatureAsync(key, hint.alg, data, signature)
+    } catch {
+      // A key that crypto cannot work with is a signature that does not hold, and no reason to stop.
+      return false
+    }
+  }
+  // Nearly every card is small and signed in the first form. The thread pool would cost more than that one check, and
+  // the others are there to be many.
+  let quick = QUICK_ALGORITHMS.has(hint.alg)
   for (const payload of payloads.all()) {
     const { profile, encoded } = payload
     let refused: EntryResult | undefined
     for (const key of fitting) {
-      if (!(await holds(key, encoded))) continue
+      if (!(await holds(key, encoded, quick && encoded.length <= QUICK_BYTES))) continue
       const refusal = trust.refusalOf(key, {
         ...(context.origin === undefined ? {} : { origin: context.origin }),
         urls: interfaceUrls(payload.card()),
@@ -188,6 +202,7 @@ async function verifyEntry(
       refused ??= { ...refuse(refusal), signer: key.signer, profile }
     }
     if (refused !== undefined) return refused
+    quick = false
   }
   const defect = payloads.withoutSecuritySchemes()
   if (defect !== undefined) {
