@@ -8,6 +8,7 @@ type Command = (args: readonly string[], io: Io) => Promise<number>
 const USAGE = `a2a-trust: what an Agent Card declares, enforced
 
 usage:
+  a2a-trust init [--card FILE]
   a2a-trust card canonicalize FILE [--profile P]
   a2a-trust card sign FILE --key FILE [--kid ID] [--alg A] [--jku URL] [--compat] [--add] [-o FILE]
   a2a-trust card verify FILE|URL (--trust FILE | --jwks FILE|URL) [--origin O] [--strict] [--profile P]… [--at TIME] [--json]
@@ -33,6 +34,7 @@ example: is this token good for this agent?
 `
 
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+  init: async () => (await import('./init.ts')).initCommand,
   'card canonicalize': async () => (await import('./card.ts')).cardCanonicalizeCommand,
   'card sign': async () => (await import('./card.ts')).cardSignCommand,
   'card verify': async () => (await import('./card.ts')).cardVerifyCommand,
