@@ -114,12 +114,12 @@ function project(value: Json, message: string, rules: Rules): Json {
   let chosen: string | undefined
   for (const written of Object.keys(value)) {
     const content = value[written]
-    const name = fields.has(written) ? written : camelCase(written)
-    const field = fields.get(name)
+    const field = fields.get(written)
     if (field === undefined) {
       if (rules.unknown === 'keep') result[written] = content
       continue
     }
+    const { name } = field
     if (name !== written && Object.hasOwn(value, name)) throw shape(`both ${name} and ${written}`)
     if (content === null) continue
     if (field.oneof) {
@@ -140,7 +140,7 @@ export function emptyRequired(card: Json, message = 'AgentCard', at = ''): strin
     const { type, container } = field
     const pointer = `${at}/${name}`
     // `capabilities: {}` is given an explicit flag by the signer.
-    if (field.required && name !== 'capabilities' && clean(content, false) === undefined) return [pointer]
+    if (field.required && field.name !== 'capabilities' && clean(content, false) === undefined) return [pointer]
     if (!TABLE_V1.has(type)) return []
     const inner =
       container === ''
@@ -151,6 +151,7 @@ export function emptyRequired(card: Json, message = 'AgentCard', at = ''): strin
 }
 
 interface Field {
+  readonly name: string
   readonly type: string
   readonly container: '' | '[]' | '{}'
   readonly required: boolean
@@ -158,20 +159,27 @@ interface Field {
   readonly plain: boolean
   readonly oneof: boolean
 }
+/** By message, and then by either spelling of the field. */
 type Table = ReadonlyMap<string, ReadonlyMap<string, Field>>
 
 function readTable(table: FieldTable): Table {
   return new Map(
     Object.entries(table).map(([message, fields]) => [
       message,
-      new Map(Object.entries(fields).map(([name, text]) => [name, fieldOf(text)])),
+      new Map(
+        Object.entries(fields).flatMap(([name, text]) => {
+          const field = fieldOf(name, text)
+          return [name, snakeCase(name)].map((written) => [written, field] as const)
+        }),
+      ),
     ]),
   )
 }
 
-function fieldOf(text: string): Field {
+function fieldOf(name: string, text: string): Field {
   const [, type = '', container = '', mark = '', oneof = ''] = /^(\w+)(\[\]|\{\})?([!?])?(\|)?$/.exec(text) ?? []
   return {
+    name,
     type,
     container: container as Field['container'],
     required: mark === '!',
@@ -254,11 +262,9 @@ function goCapabilities(card: Json): Json {
   return Object.assign(Object.create(null), card, { capabilities: kept }) as Json
 }
 
-/** Of a protobuf name, which has no capitals: `defaultInput_modes` is nobody's spelling. */
-function camelCase(name: string): string {
-  return !name.includes('_') || /[A-Z]/.test(name)
-    ? name
-    : name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+/** The name in the protobuf definition, which ProtoJSON readers take as well. */
+function snakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
 function isObject(value: unknown): value is Json {

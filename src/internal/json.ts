@@ -27,6 +27,11 @@ const MAX_DEPTH = 128
  * `maxBytes`, anything after the value. Throws `TrustError` with an `ERR_JSON_*` code and `details.offset`.
  */
 export function parseStrictJson(input: string | Uint8Array, options: StrictJsonOptions = {}): unknown {
+  if (typeof input !== 'string' && !ArrayBuffer.isView(input)) {
+    throw new TypeError(
+      '"input" must be the text or the bytes as received: a parsed value has lost what is checked here',
+    )
+  }
   const { maxBytes = MAX_BYTES, maxDepth = MAX_DEPTH } = options
   const size = typeof input === 'string' ? input.length : input.byteLength
   // A string has at most three bytes for each code unit: measure it only where that matters.

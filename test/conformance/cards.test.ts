@@ -1,6 +1,7 @@
 /** Cards that the SDKs have really signed, attacks on them, and headers of every kind. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { CARD_V1 } from '../../src/card/field-table.ts'
 import { canonicalizeCard, PROFILES, type Profile } from '../../src/card/profiles.ts'
 import { verifyCard } from '../../src/card/verify.ts'
 import { parseStrictJson } from '../../src/internal/json.ts'
@@ -113,6 +114,56 @@ describe('headers and several signatures', () => {
   })
 })
 
+describe('the field table', () => {
+  interface SchemaField {
+    readonly proto: string
+    readonly type: string
+    readonly repeated: boolean
+    readonly optional: boolean
+    readonly map: boolean
+    readonly required: boolean
+    readonly oneof?: string
+  }
+  const { AgentCardSignature: _, ...schema } =
+    read<Record<string, Record<string, SchemaField>>>('agent-card-schema.json')
+  const fields = Object.entries(schema).flatMap(([message, members]) =>
+    Object.entries(members)
+      .filter(([name]) => !(message === 'AgentCard' && name === 'signatures'))
+      .map(([name, field]) => ({ message, name, field })),
+  )
+
+  it('has every field of the protobuf definition as it stands there, and no other', () => {
+    const written = ({ type, repeated, optional, map, required, oneof }: SchemaField) =>
+      `${type === 'google.protobuf.Struct' ? 'struct' : type}${map ? '{}' : repeated ? '[]' : ''}${required ? '!' : optional ? '?' : ''}${oneof === undefined ? '' : '|'}`
+    const expected: Record<string, Record<string, string>> = {}
+    for (const { message, name, field } of fields) expected[message] = { ...expected[message], [name]: written(field) }
+    expect(CARD_V1).toEqual(expected)
+  })
+
+  it.each(fields.filter(({ message, name, field }) => message === 'AgentCard' && name !== field.proto))(
+    'P132 $field.proto is read as $name, and no other spelling is',
+    ({ name, field }) => {
+      const value = field.repeated ? [] : field.map ? {} : field.type === 'string' ? 'x' : {}
+      const form = (key: string) => canonicalizeCard(JSON.stringify({ [key]: value }), 'spec')
+      expect(form(field.proto)).toBe(form(name))
+      expect(form(`${field.proto}_`)).toBe('{}')
+      expect(form(name.toLowerCase())).toBe('{}')
+    },
+  )
+
+  it('P132 one field has no third spelling that could meet the other two', () => {
+    const scheme = {
+      flows: {},
+      oauth2_metadata_url: 'https://right.example',
+      oauth_2_metadata_url: 'https://evil.example',
+    }
+    const text = JSON.stringify({ securitySchemes: { a: { oauth2SecurityScheme: scheme } } })
+    expect(canonicalizeCard(text, 'spec')).toBe(
+      '{"securitySchemes":{"a":{"oauth2SecurityScheme":{"flows":{},"oauth2MetadataUrl":"https://right.example"}}}}',
+    )
+  })
+})
+
 describe('canonical form of one card', () => {
   const fragment =
     '{"name":"Example Agent","description":"","capabilities":{"streaming":false,"pushNotifications":false,"extensions":[]},"skills":[]}'
@@ -161,6 +212,7 @@ describe('canonical form of one card', () => {
       'ERR_CARD_SHAPE',
     ],
     ['A11 a name in both spellings', '{"supportedInterfaces":[],"supported_interfaces":[]}', 'ERR_CARD_SHAPE'],
+    ['a field in both spellings, one of them null', '{"iconUrl":null,"icon_url":"b"}', 'ERR_CARD_SHAPE'],
     ['a wrong type', '{"skills":{}}', 'ERR_CARD_SHAPE'],
     ['no object', '[]', 'ERR_CARD_SHAPE'],
   ])('%s is an error', (_, text, code) => {

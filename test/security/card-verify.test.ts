@@ -130,6 +130,15 @@ describe('hostile sizes', () => {
   })
 })
 
+describe('what is not the received text', () => {
+  it.each([[rigCard()], [undefined], [null], [5], [[]]])('P120 %j is a mistake of the caller', async (given) => {
+    const jwks = { keys: [publicOf(a)] }
+    await expect(verifyCard(given as never, { jwks })).rejects.toThrow(/as received/)
+    await expect(signCard(given as never, { key: a })).rejects.toThrow(TypeError)
+    expect(() => canonicalizeCard(given as never, 'raw')).toThrow(TypeError)
+  })
+})
+
 describe('time', () => {
   const nowOf = async (at: unknown): Promise<number> => {
     let seen = Number.NaN
