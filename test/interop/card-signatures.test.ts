@@ -1,12 +1,23 @@
 /** Cards signed here verify in `@a2a-js/sdk` 1.3 and the reverse, directly and as served over HTTP. */
 import type { webcrypto } from 'node:crypto'
-import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { AgentCard, generateAgentCardSignature, verifyAgentCardSignature } from '@a2a-js/sdk'
+import {
+  AgentCard,
+  type AgentCardSignatureGenerator,
+  generateAgentCardSignature,
+  verifyAgentCardSignature,
+} from '@a2a-js/sdk'
+import { DefaultAgentCardResolver } from '@a2a-js/sdk/client'
+import { DefaultRequestHandler, InMemoryTaskStore } from '@a2a-js/sdk/server'
+import { agentCardHandler as sdkCardHandler } from '@a2a-js/sdk/server/express'
+import express, { type Express } from 'express'
 import { exportJWK, FlattenedSign, generateKeyPair, importJWK, type JWK } from 'jose'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type Profile, signCard, verifyCard } from '../../src/card/index.ts'
+import { cardSignatureGenerator } from '../../src/adapters/a2a-sdk.ts'
+import { agentCardHandler, jwksHandler } from '../../src/adapters/express.ts'
+import { createServedCard, type Profile, signCard, verifyCard } from '../../src/card/index.ts'
 import { canonicalizeCard } from '../../src/card/profiles.ts'
+import { DemoExecutor } from '../../src/cli/demo/agent.ts'
 import { rigCard } from '../support/rig.ts'
 
 let jwk: JWK
@@ -19,6 +30,18 @@ beforeAll(async () => {
 
 const card = (changes: object = {}) => JSON.stringify(rigCard(changes as Record<string, unknown>))
 const plain = rigCard({ securityRequirements: [{ schemes: { login: { list: ['a2a:use'] } } }] })
+
+/** Runs `use` with the address of the listening app. */
+async function overHttp<T>(app: Express, use: (base: string) => Promise<T>): Promise<T> {
+  const server = app.listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  try {
+    return await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  } finally {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  }
+}
 
 /** The SDK's own verifier, over the card as an SDK client gets it. */
 async function sdkAccepts(text: string): Promise<boolean> {
@@ -54,6 +77,34 @@ describe('signed here', () => {
     const strict = await verifyCard(text, { jwks: { keys: [publicJwk] } }, { strict: true })
     expect(strict).toMatchObject({ ok: true, profile: 'raw', coverage: 'full', uncovered: [], warnings: [] })
     expect(await sdkAccepts(text)).toBe(true)
+  })
+
+  it('over HTTP: the SDK verifies the served card with the served key set', async () => {
+    const served = await createServedCard({ card: JSON.stringify(plain), keys: [{ key: jwk, compat: true }] })
+    const app = express()
+      .use('/.well-known/agent-card.json', agentCardHandler(served))
+      .use('/.well-known/jwks.json', jwksHandler(served))
+    await overHttp(app, async (base) => {
+      const received = (await (await fetch(`${base}/.well-known/agent-card.json`)).json()) as AgentCard
+      const asked: string[] = []
+      const verify = verifyAgentCardSignature(async (kid) => {
+        asked.push(kid)
+        const { keys } = (await (await fetch(`${base}/.well-known/jwks.json`)).json()) as { keys: JWK[] }
+        return (await importJWK(keys.find((one) => one.kid === kid) as JWK, 'ES256')) as webcrypto.CryptoKey
+      })
+      await verify(received)
+      expect(asked).toEqual(['k1'])
+      await expect(verify({ ...received, name: 'Evil' })).rejects.toThrow('No valid signatures')
+      // Its resolver hands out the typed object, of which its verifier leaves the security schemes out (issue 663): what
+      // it then checks is not the card. To sign that as well would be to sign a card whose schemes anybody may change.
+      await expect(verify(await new DefaultAgentCardResolver().resolve(base))).rejects.toThrow('No valid signatures')
+    })
+    const { securitySchemes: _, ...open } = plain
+    const withoutSchemes = await createServedCard({ card: JSON.stringify(open), keys: [{ key: jwk }] })
+    await overHttp(express().use('/.well-known/agent-card.json', agentCardHandler(withoutSchemes)), async (base) => {
+      const key = (await importJWK(publicJwk, 'ES256')) as webcrypto.CryptoKey
+      await verifyAgentCardSignature(async () => key)(await new DefaultAgentCardResolver().resolve(base))
+    })
   })
 
   it('compat: some signature holds under py-legacy and under raw', async () => {
@@ -183,14 +234,47 @@ describe('signed by the SDK', () => {
 
   it('ProtoJSON: verifies, over HTTP too, and the result holds what was signed', async () => {
     const text = await sdkSigned(plain)
-    const server = createServer((_, response) => response.end(text))
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const received = await (await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)).text()
-    server.closeAllConnections()
-    await new Promise((resolve) => server.close(resolve))
+    const app = express().get('/', (_, response) => void response.end(text))
+    const received = await overHttp(app, async (base) => (await fetch(base)).text())
     const result = await verifyCard(received, { jwks: { keys: [publicJwk] } })
     expect(result.ok).toBe(true)
     if (result.ok) expect(result.card).toEqual(JSON.parse(canonicalizeCard(received, result.profile)))
+  })
+
+  it('P120 its own server, with its own generator: over HTTP the schemes are reported and not in the result; with ours they are', async () => {
+    const ownGenerator = generateAgentCardSignature((await importJWK(jwk, 'ES256')) as webcrypto.CryptoKey, {
+      alg: 'ES256',
+      kid: 'k1',
+      typ: 'JOSE',
+    })
+    const received = async (generator: AgentCardSignatureGenerator) => {
+      const handler = new DefaultRequestHandler(
+        AgentCard.fromJSON(plain),
+        new InMemoryTaskStore(),
+        new DemoExecutor(),
+        undefined,
+        undefined,
+        undefined,
+        undefined,
+        generator,
+      )
+      const app = express().use('/.well-known/agent-card.json', sdkCardHandler({ agentCardProvider: handler }))
+      return overHttp(app, async (base) => (await fetch(`${base}/.well-known/agent-card.json`)).text())
+    }
+    const jwks = { keys: [publicJwk] }
+    const theirs = await received(ownGenerator)
+    expect(JSON.parse(theirs)).toHaveProperty('signatures.0.protected')
+    const result = await verifyCard(theirs, { jwks })
+    if (!result.ok) throw new Error(result.reason)
+    expect(result.card).not.toHaveProperty('securitySchemes')
+    expect(result.warnings).toContain('/securitySchemes')
+    expect((await verifyCard(theirs, { jwks }, { onUncovered: 'reject' })).ok).toBe(false)
+    expect((await verifyCard(theirs, { jwks }, { strict: true })).ok).toBe(false)
+    expect(await verifyCard(await received(cardSignatureGenerator({ key: jwk })), { jwks })).toMatchObject({
+      ok: true,
+      warnings: [],
+      card: { securitySchemes: { login: { oauth2SecurityScheme: {} } } },
+    })
   })
 
   it("P120 its typed object: the honest card is refused with the defect's name, and so is a card with another tokenUrl", async () => {
