@@ -77,8 +77,16 @@ export async function verifyCard(
   options: VerifyOptions = {},
 ): Promise<VerifyResult> {
   const { profiles, nowMs, rejectUncovered } = read(options)
-  const trust = 'jwks' in by ? trustJwks(by.jwks) : isTrust(by.trust) ? by.trust : await loadTrust({ trust: by.trust })
-  const origin = 'jwks' in by || by.origin === undefined ? {} : { origin: by.origin }
+  const {
+    jwks,
+    trust: given,
+    origin: from,
+  } = (by ?? {}) as { jwks?: JwkSet; trust?: Trust | string | object; origin?: string }
+  if ((jwks === undefined) === (given === undefined))
+    throw new TypeError('"jwks" or "trust" must be given, and not both')
+  const trust =
+    given === undefined ? trustJwks(jwks as JwkSet) : isTrust(given) ? given : await loadTrust({ trust: given })
+  const origin = from === undefined ? {} : { origin: from }
 
   let served: unknown
   try {
@@ -219,7 +227,8 @@ function numberOf(literal: string, strict: boolean): number | bigint {
   const value = Number(literal)
   if (!/^-?\d+$/.test(literal) || Number.isSafeInteger(value)) return value
   const exact = BigInt(literal)
-  if (BigInt(value) === exact) return value
+  // Digits as RFC 8785 writes them for a double are what was signed, even where the double is a little beside them.
+  if (BigInt(value) === exact || String(value) === literal) return value
   if (strict) throw new TrustError('ERR_JSON_UNSAFE_NUMBER')
   return exact
 }

@@ -86,9 +86,8 @@ describe('parseStrictJson', () => {
 
   it('agrees with JSON.parse on everything JSON.stringify writes', () => {
     fc.assert(
-      fc.property(fc.jsonValue({ noUnicodeString: false, maxDepth: 6 } as never), (value) => {
+      fc.property(fc.jsonValue({ stringUnit: 'binary', maxDepth: 6 }), (value) => {
         const text = JSON.stringify(value)
-        if (!text.isWellFormed() || /\\ud[89a-f]/i.test(text)) return
         expect(JSON.stringify(parseStrictJson(text, { unsafeIntegers: 'round' }))).toBe(text)
       }),
       { numRuns: 500, interruptAfterTimeLimit: 10_000 },
@@ -108,9 +107,8 @@ describe('parseStrictJson', () => {
 describe('RFC 8785 properties', () => {
   // The package's types and its CommonJS form disagree about where the function is.
   const canonicalize = reference as unknown as (value: unknown) => string
-  const values = fc
-    .jsonValue({ maxDepth: 5 })
-    .filter((value) => JSON.stringify(value).isWellFormed() && !/\\ud[89a-f]/i.test(JSON.stringify(value)))
+  /** Any code point in names and strings: the order by UTF-16 code unit is not that by code point. */
+  const values = fc.jsonValue({ maxDepth: 5, stringUnit: 'binary' })
 
   it('equal to a second, independent implementation', () => {
     fc.assert(
@@ -131,20 +129,18 @@ describe('RFC 8785 properties', () => {
     )
   })
 
-  it('the order of members does not matter', () => {
+  it('the order of members does not matter, at any depth', () => {
+    const reversed = (value: unknown): string => {
+      if (Array.isArray(value)) return `[${value.map(reversed).join(',')}]`
+      if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+      const members = Object.entries(value).map(([name, content]) => `${JSON.stringify(name)}:${reversed(content)}`)
+      return `{${members.reverse().join(',')}}`
+    }
     fc.assert(
-      fc.property(
-        fc.dictionary(fc.string(), fc.integer()).filter((map) => JSON.stringify(map).isWellFormed()),
-        (map) => {
-          const reversed = `{${Object.entries(map)
-            .reverse()
-            .map(([name, content]) => `${JSON.stringify(name)}:${content}`)
-            .join(',')}}`
-          if (/\\ud[89a-f]/i.test(reversed)) return
-          expect(canonicalizeJson(reversed)).toBe(canonicalizeJson(JSON.stringify(map)))
-        },
-      ),
-      { numRuns: 300, interruptAfterTimeLimit: 10_000 },
+      fc.property(values, (value) => {
+        expect(canonicalizeJson(reversed(value))).toBe(canonicalizeJson(JSON.stringify(value)))
+      }),
+      { numRuns: 500, interruptAfterTimeLimit: 10_000 },
     )
   })
 })

@@ -139,6 +139,57 @@ describe('what is not the received text', () => {
   })
 })
 
+describe('integers beyond 2^53-1', () => {
+  const served = async (literal: string) => {
+    const card = rigCard({ capabilities: { extensions: [{ uri: 'urn:x', params: { n: Number(literal) } }] } })
+    const text = JSON.stringify({ ...card, signatures: [await signatureOf(card, 'raw', a)] })
+    return text.replace(/"n":[^}]+/, `"n":${literal}`)
+  }
+
+  it.each([
+    ['9007199254740992', 'is a double'],
+    ['36393550434614010', 'is how RFC 8785 writes its double'],
+    ['36393550434614008', 'is that double in other digits'],
+    ['-9007199254740992', 'is a double'],
+    ['1e300', 'is no integer literal'],
+  ])('A04 %s %s: it was signed', async (literal) => {
+    const result = await verifyCard(await served(literal), { jwks: { keys: [publicOf(a)] } }, { strict: true })
+    expect(result).toMatchObject({ ok: true, uncovered: [] })
+  })
+
+  it.each(['9007199254740993', '36393550434614009', '-9007199254740993'])(
+    'A04 %s is not what was signed: reported, and refused where all must be',
+    async (literal) => {
+      const text = await served(literal)
+      const jwks = { keys: [publicOf(a)] }
+      expect(await verifyCard(text, { jwks })).toMatchObject({
+        ok: true,
+        uncovered: ['/capabilities/extensions/0/params/n'],
+      })
+      expect(await verifyCard(text, { jwks }, { strict: true })).toMatchObject({ reason: 'ERR_JSON_UNSAFE_NUMBER' })
+      expect(await verifyCard(text, { jwks }, { onUncovered: 'reject' })).toMatchObject({
+        reason: 'ERR_CARD_UNCOVERED',
+      })
+    },
+  )
+})
+
+describe('whom to trust', () => {
+  it.each([
+    ['nothing', {}],
+    ['both', { jwks: { keys: [] }, trust: {} }],
+    ['undefined', undefined],
+    ['null', null],
+    ['a key set in the wrong place', { keys: [] }],
+  ])('P126 %s is a mistake of the caller', async (_, by) => {
+    await expect(verifyCard('{}', by as never)).rejects.toThrow('"jwks" or "trust"')
+  })
+
+  it('P126 an empty key set trusts nobody, and is a mistake', async () => {
+    await expect(verifyCard('{}', { jwks: { keys: [] } })).rejects.toThrow('"jwks" must hold')
+  })
+})
+
 describe('time', () => {
   const nowOf = async (at: unknown): Promise<number> => {
     let seen = Number.NaN
