@@ -45,7 +45,7 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
     const { rawHeaders, target } = originalHead(request.raw)
     const authentication = await guard.authenticate({
       method: request.method,
-      target: target.startsWith(mount) ? target.slice(mount.length) || '/' : target,
+      target: below(mount, target),
       rawHeaders,
       peer: peerOf(request.raw.socket),
       ...(binding === undefined ? {} : { binding }),
@@ -82,6 +82,12 @@ Object.assign(fastifyGuard, { [Symbol.for('skip-override')]: true, [Symbol.for('
 /** The guard's decision on a request that passed `fastifyGuard`; `undefined` if it did not pass that guard. */
 export function decisionFor(guard: Guard, request: FastifyRequest): AllowedDecision | undefined {
   return decisionOf(guard, request.raw)
+}
+
+/** The target as mounted middleware would see it; what does not lie below the mount stays as it is. */
+function below(mount: string, target: string): string {
+  const rest = target.slice(mount.length)
+  return target.startsWith(mount) && /^(?:[/?]|$)/.test(rest) ? rest || '/' : target
 }
 
 function send(reply: FastifyReply, { status, headers, body }: Denial): FastifyReply {
