@@ -47,7 +47,8 @@ export interface CardClient {
 }
 
 interface Remembered {
-  readonly text: string
+  /** As received: decoding would replace what is no UTF-8. */
+  readonly text: Uint8Array
   readonly etag: string | undefined
   readonly freshUntilMs: number
 }
@@ -66,7 +67,7 @@ export async function createCardClient(options: CardClientOptions): Promise<Card
   const texts = new LRUCache<string, Remembered>({ max: maxEntries })
   const currents = new LRUCache<string, FetchedCard>({ max: maxEntries })
 
-  async function judge(url: string, text: string): Promise<FetchedCard> {
+  async function judge(url: string, text: string | Uint8Array): Promise<FetchedCard> {
     const verification =
       trust.mode === 'off'
         ? undefined
@@ -97,7 +98,7 @@ export async function createCardClient(options: CardClientOptions): Promise<Card
     return found
   }
 
-  async function textOf(url: string): Promise<string> {
+  async function textOf(url: string): Promise<Uint8Array> {
     const known = texts.get(url)
     if (known !== undefined && clock() < known.freshUntilMs) return known.text
     const response = await fetch(url, {
@@ -107,7 +108,7 @@ export async function createCardClient(options: CardClientOptions): Promise<Card
       texts.set(url, { ...known, freshUntilMs: freshUntil(response, clock()) })
       return known.text
     }
-    const text = await response.text()
+    const text = new Uint8Array(await response.arrayBuffer())
     if (response.status !== 200) throw new TrustError('ERR_CARD_FETCH', { details: { url, status: response.status } })
     texts.set(url, {
       text,
@@ -158,7 +159,7 @@ function freshUntil(response: Response, nowMs: number): number {
   return nowMs + Math.min(seconds, MAX_AGE_SECONDS) * 1000
 }
 
-function objectOf(text: string): Record<string, unknown> {
+function objectOf(text: string | Uint8Array): Record<string, unknown> {
   const value = parseStrictJson(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new TrustError('ERR_CARD_SHAPE' satisfies ErrorCode)

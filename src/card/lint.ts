@@ -7,7 +7,7 @@ import { CARD_V1 } from './field-table.ts'
 import { canonicalizeCard, emptyRequired } from './profiles.ts'
 
 /** Problems by JSON Pointer, errors first. Throws `ERR_JSON_*` for a text that is no strict JSON. */
-export function lintCard(text: string): readonly CardProblem[] {
+export function lintCard(text: string | Uint8Array): readonly CardProblem[] {
   const value = parseStrictJson(text, { unsafeIntegers: 'round' })
   const { model, problems } = parseCard(value)
   const found: CardProblem[] = [...problems]
@@ -53,7 +53,7 @@ export function lintCard(text: string): readonly CardProblem[] {
 }
 
 /** Whether every member has the type that the protobuf definition gives it. */
-function hasShape(text: string): boolean {
+function hasShape(text: string | Uint8Array): boolean {
   try {
     return canonicalizeCard(text, 'spec') !== ''
   } catch (fault) {

@@ -15,6 +15,13 @@ export type VerifyTrust =
   /** A loaded trust, or what `loadTrust` takes. `origin` is where the card came from. */
   | { readonly trust: Trust | string | object; readonly origin?: string }
 
+/** As it comes from a caller without types. */
+interface GivenTrust {
+  readonly jwks?: JwkSet
+  readonly trust?: Trust | string | object
+  readonly origin?: string
+}
+
 export interface VerifyOptions {
   /** Profiles to try, in this order. Default: those of full coverage, then the four projecting ones that are common. */
   readonly profiles?: readonly Profile[]
@@ -77,11 +84,7 @@ export async function verifyCard(
   options: VerifyOptions = {},
 ): Promise<VerifyResult> {
   const { profiles, nowMs, rejectUncovered } = read(options)
-  const {
-    jwks,
-    trust: given,
-    origin: from,
-  } = (by ?? {}) as { jwks?: JwkSet; trust?: Trust | string | object; origin?: string }
+  const { jwks, trust: given, origin: from }: GivenTrust = { ...by }
   if ((jwks === undefined) === (given === undefined))
     throw new TypeError('"jwks" or "trust" must be given, and not both')
   const trust =

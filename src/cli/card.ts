@@ -20,7 +20,7 @@ import { createEgress } from '../egress/index.ts'
 import { messageOf } from '../errors.ts'
 import { parseCard } from '../protocol/card.ts'
 import { createFiles } from './files.ts'
-import { exit, fail, type Io, readAll } from './io.ts'
+import { exit, fail, type Io, readBytes } from './io.ts'
 import { clockAt } from './time.ts'
 
 /** `card canonicalize FILE|- [--profile P]`: the exact text that the profile signs. */
@@ -32,9 +32,12 @@ export async function cardCanonicalizeCommand(args: readonly string[], io: Io): 
   })
   const [file] = positionals
   if (file === undefined) return usage(io, 'card canonicalize needs FILE')
-  io.stdout.write(canonicalizeCard(await textOf(file, io), values.profile as Profile))
+  io.stdout.write(canonicalizeCard(await bytesOf(file, io), values.profile as Profile))
   return exit.ok
 }
+
+/** What the verifiers of the JavaScript and Python SDKs make of a card. */
+const FORMS_OF_SDKS: readonly Profile[] = ['clean', 'py-legacy']
 
 /** `card sign FILE --key FILE [--kid] [--alg] [--jku] [--compat] [--add] [-o FILE]`. Never writes over a file. */
 export async function cardSignCommand(args: readonly string[], io: Io): Promise<number> {
@@ -56,7 +59,7 @@ export async function cardSignCommand(args: readonly string[], io: Io): Promise<
   const keyText = await readFile(values.key, 'utf8')
   const key = keyText.trimStart().startsWith('{') ? (parseStrictJson(keyText) as JWK) : keyText
   const { kid, alg, jku, compat, add, output } = values
-  const { text } = await signCard(await textOf(file, io), {
+  const { text } = await signCard(await bytesOf(file, io), {
     key,
     compat,
     signatures: add ? 'add' : 'replace',
@@ -64,6 +67,11 @@ export async function cardSignCommand(args: readonly string[], io: Io): Promise<
     ...(alg === undefined ? {} : { alg }),
     ...(jku === undefined ? {} : { jku }),
   })
+  if (!compat && FORMS_OF_SDKS.some((form) => canonicalizeCard(text, form) !== canonicalizeCard(text, 'raw'))) {
+    io.stderr.write(
+      'hint: some SDKs sign this card in another form and would refuse it: --compat adds their signatures\n',
+    )
+  }
   if (output !== undefined) return createFiles(io, [{ path: output, text, access: 'public' }])
   io.stdout.write(`${text}\n`)
   return exit.ok
@@ -89,11 +97,11 @@ export async function cardVerifyCommand(args: readonly string[], io: Io): Promis
     return usage(io, 'card verify needs FILE or URL, and either --trust FILE or --jwks FILE')
   }
   const clock = clockAt(values.at)
-  const text = await textOf(place, io)
+  const text = await bytesOf(place, io)
   const from = values.origin ?? (isUrl(place) ? new URL(place).origin : undefined)
   const by =
     values.trust === undefined
-      ? { jwks: parseStrictJson(await textOf(values.jwks as string, io)) as JwkSet }
+      ? { jwks: parseStrictJson(await bytesOf(values.jwks as string, io)) as JwkSet }
       : { trust: await loadTrust({ trust: values.trust, clock }), ...(from === undefined ? {} : { origin: from }) }
   const profiles = values.profile as Profile[] | undefined
   const result = await verifyCard(text, by, {
@@ -144,7 +152,7 @@ export async function cardLintCommand(args: readonly string[], io: Io): Promise<
   })
   const [file] = positionals
   if (file === undefined) return usage(io, 'card lint needs FILE')
-  const problems = lintCard(await textOf(file, io))
+  const problems = lintCard(await bytesOf(file, io))
   for (const problem of problems) {
     const { severity, code, pointer, message } = problem
     io.stdout.write(
@@ -163,7 +171,7 @@ export async function cardInspectCommand(args: readonly string[], io: Io): Promi
   })
   const [file] = positionals
   if (file === undefined) return usage(io, 'card inspect needs FILE or URL')
-  const card = parseStrictJson(await textOf(file, io), { unsafeIntegers: 'round' }) as Record<string, unknown>
+  const card = parseStrictJson(await bytesOf(file, io), { unsafeIntegers: 'round' }) as Record<string, unknown>
   const pin = pinOf(card, null)
   if (values.json) io.stdout.write(`${JSON.stringify(pin)}\n`)
   else {
@@ -191,7 +199,7 @@ export async function cardDiffCommand(args: readonly string[], io: Io): Promise<
   const [before, after] = positionals
   if (before === undefined || after === undefined) return usage(io, 'card diff needs OLD and NEW')
   const pin = async (file: string) =>
-    pinOf(parseStrictJson(await textOf(file, io), { unsafeIntegers: 'round' }) as Record<string, unknown>, null)
+    pinOf(parseStrictJson(await bytesOf(file, io), { unsafeIntegers: 'round' }) as Record<string, unknown>, null)
   const drift = driftOf(await pin(before), await pin(after))
   io.stdout.write(values.json ? `${JSON.stringify(drift)}\n` : formatDrift(drift))
   return drift.some(({ weaker }) => weaker) ? exit.denied : exit.ok
@@ -206,15 +214,15 @@ function isUrl(place: string): boolean {
   return /^https?:\/\//.test(place)
 }
 
-/** A file, `-` for stdin, or a URL through the guarded fetch. */
-async function textOf(place: string, io: Io): Promise<string> {
-  if (place === '-') return readAll(io)
-  if (!isUrl(place)) return readFile(place, 'utf8')
+/** A file, `-` for stdin, or a URL through the guarded fetch. Never as text: decoding would hide what is no UTF-8. */
+async function bytesOf(place: string, io: Io): Promise<Uint8Array> {
+  if (place === '-') return readBytes(io)
+  if (!isUrl(place)) return readFile(place)
   const egress = createEgress({ maxResponseBytes: 2 * 1024 * 1024 })
   try {
     const response = await egress.fetch(place)
     if (!response.ok) throw new Error(`${new URL(place).origin} answered ${response.status}`)
-    return await response.text()
+    return new Uint8Array(await response.arrayBuffer())
   } finally {
     await egress.close()
   }

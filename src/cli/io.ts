@@ -14,8 +14,13 @@ export function fail(io: Io, error: string, hint?: string): void {
   if (hint !== undefined) io.stderr.write(`hint: ${hint}\n`)
 }
 
-/** All of stdin as text, refused beyond `maxBytes`. */
-export async function readAll(io: Io, maxBytes = 16 * 1024 * 1024): Promise<string> {
+/** All of stdin as text, refused beyond `maxBytes`. Bytes that are no UTF-8 are replaced: see `readBytes`. */
+export async function readAll(io: Io): Promise<string> {
+  return (await readBytes(io)).toString('utf8')
+}
+
+/** All of stdin as it came, for a reader that must not overlook what is no UTF-8. */
+export async function readBytes(io: Io, maxBytes = 16 * 1024 * 1024): Promise<Buffer> {
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of io.stdin) {
@@ -24,7 +29,7 @@ export async function readAll(io: Io, maxBytes = 16 * 1024 * 1024): Promise<stri
     if (size > maxBytes) throw new RangeError(`stdin is larger than ${maxBytes} bytes`)
     chunks.push(bytes)
   }
-  return Buffer.concat(chunks).toString('utf8')
+  return Buffer.concat(chunks)
 }
 
 /** One item a line; a line that starts with `"` is a JSON string. Empty lines are items too, but not a last empty one. */

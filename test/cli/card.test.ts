@@ -10,7 +10,7 @@ const command = join(import.meta.dirname, '../../dist/cli/main.js')
 const examples = join(import.meta.dirname, '../../keys-example')
 let folder = ''
 
-function run(args: readonly string[], input = '') {
+function run(args: readonly string[], input: string | Buffer = '') {
   const { status, stdout, stderr } = spawnSync(process.execPath, [command, 'card', ...args], {
     input,
     encoding: 'utf8',
@@ -59,6 +59,34 @@ describe('card sign, verify, inspect, diff', () => {
       uncovered: [],
       warnings: [],
     })
+  })
+
+  it('says when SDKs would refuse what was signed, and writes nothing of the key', () => {
+    const keyFile = join(examples, 'example-signing-key.private.jwk.json')
+    const { d } = JSON.parse(readFileSync(keyFile, 'utf8')) as { d: string }
+    writeFileSync(join(folder, 'accents.json'), JSON.stringify(rigCard({ name: 'Café' })))
+    const one = run(['sign', 'accents.json', '--key', keyFile])
+    expect([one.status, one.stderr]).toEqual([
+      0,
+      'hint: some SDKs sign this card in another form and would refuse it: --compat adds their signatures\n',
+    ])
+    const all = run(['sign', 'accents.json', '--key', keyFile, '--compat'])
+    expect([all.status, all.stderr]).toEqual([0, ''])
+    expect(one.stdout + all.stdout).not.toContain(d)
+  })
+
+  it('P18 bytes that are no UTF-8 are invalid input, in a file and on stdin', () => {
+    const bytes = Buffer.concat([Buffer.from('{"name":"a'), Buffer.from([0xff]), Buffer.from('"}')])
+    writeFileSync(join(folder, 'not-utf8.json'), bytes)
+    for (const args of [
+      ['canonicalize', 'not-utf8.json'],
+      ['canonicalize', '-'],
+      ['verify', '-', '--jwks', join(examples, 'jwks.json')],
+      ['lint', 'not-utf8.json'],
+    ]) {
+      const { status, stdout } = run(args, bytes)
+      expect([args[0], status, /a\ufffd/.test(stdout)]).toEqual([args[0], 4, false])
+    }
   })
 
   it('says why a card is not trusted, with exit code 3', () => {
