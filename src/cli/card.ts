@@ -30,8 +30,8 @@ export async function cardCanonicalizeCommand(args: readonly string[], io: Io): 
     allowPositionals: true,
     options: { profile: { type: 'string', default: 'spec' } },
   })
-  const [file] = positionals
-  if (file === undefined) return usage(io, 'card canonicalize needs FILE')
+  const [file, ...more] = positionals
+  if (file === undefined || more.length > 0) return usage(io, 'card canonicalize needs one FILE')
   io.stdout.write(canonicalizeCard(await bytesOf(file, io), values.profile as Profile))
   return exit.ok
 }
@@ -54,8 +54,9 @@ export async function cardSignCommand(args: readonly string[], io: Io): Promise<
       output: { type: 'string', short: 'o' },
     },
   })
-  const [file] = positionals
-  if (file === undefined || values.key === undefined) return usage(io, 'card sign needs FILE and --key FILE')
+  const [file, ...more] = positionals
+  if (file === undefined || more.length > 0 || values.key === undefined)
+    return usage(io, 'card sign needs one FILE and --key FILE')
   const keyText = await readFile(values.key, 'utf8')
   const key = keyText.trimStart().startsWith('{') ? (parseStrictJson(keyText) as JWK) : keyText
   const { kid, alg, jku, compat, add, output } = values
@@ -92,9 +93,9 @@ export async function cardVerifyCommand(args: readonly string[], io: Io): Promis
       json: { type: 'boolean', default: false },
     },
   })
-  const [place] = positionals
-  if (place === undefined || (values.trust === undefined) === (values.jwks === undefined)) {
-    return usage(io, 'card verify needs FILE or URL, and either --trust FILE or --jwks FILE')
+  const [place, ...more] = positionals
+  if (place === undefined || more.length > 0 || (values.trust === undefined) === (values.jwks === undefined)) {
+    return usage(io, 'card verify needs one FILE or URL, and either --trust FILE or --jwks FILE')
   }
   const clock = clockAt(values.at)
   const text = await bytesOf(place, io)
@@ -150,8 +151,8 @@ export async function cardLintCommand(args: readonly string[], io: Io): Promise<
     allowPositionals: true,
     options: { json: { type: 'boolean', default: false } },
   })
-  const [file] = positionals
-  if (file === undefined) return usage(io, 'card lint needs FILE')
+  const [file, ...more] = positionals
+  if (file === undefined || more.length > 0) return usage(io, 'card lint needs one FILE')
   const problems = lintCard(await bytesOf(file, io))
   for (const problem of problems) {
     const { severity, code, pointer, message } = problem
@@ -169,8 +170,8 @@ export async function cardInspectCommand(args: readonly string[], io: Io): Promi
     allowPositionals: true,
     options: { json: { type: 'boolean', default: false } },
   })
-  const [file] = positionals
-  if (file === undefined) return usage(io, 'card inspect needs FILE or URL')
+  const [file, ...more] = positionals
+  if (file === undefined || more.length > 0) return usage(io, 'card inspect needs one FILE or URL')
   const card = parseStrictJson(await bytesOf(file, io), { unsafeIntegers: 'round' }) as Record<string, unknown>
   const pin = pinOf(card, null)
   if (values.json) io.stdout.write(`${JSON.stringify(pin)}\n`)
@@ -196,8 +197,9 @@ export async function cardDiffCommand(args: readonly string[], io: Io): Promise<
     allowPositionals: true,
     options: { json: { type: 'boolean', default: false } },
   })
-  const [before, after] = positionals
-  if (before === undefined || after === undefined) return usage(io, 'card diff needs OLD and NEW')
+  const [before, after, ...more] = positionals
+  if (before === undefined || after === undefined || more.length > 0)
+    return usage(io, 'card diff needs OLD and NEW, and nothing else')
   const pin = async (file: string) =>
     pinOf(parseStrictJson(await bytesOf(file, io), { unsafeIntegers: 'round' }) as Record<string, unknown>, null)
   const drift = driftOf(await pin(before), await pin(after))

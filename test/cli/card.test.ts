@@ -75,6 +75,18 @@ describe('card sign, verify, inspect, diff', () => {
     expect(one.stdout + all.stdout).not.toContain(d)
   })
 
+  it.each([
+    [['verify', 'signed.json', 'evil.json', '--trust', 'trust.yaml']],
+    [['sign', 'card.json', 'accents.json', '--key', 'k']],
+    [['lint', 'card.json', 'x.json']],
+    [['diff', 'card.json', 'card.json', 'x.json']],
+    [['canonicalize']],
+  ])('%j is a mistake: no file passes unlooked at', (args) => {
+    const { status, stdout, stderr } = run(args)
+    expect([status, stdout]).toEqual([2, ''])
+    expect(stderr).toMatch(/^error: card \w+ needs /)
+  })
+
   it('P18 bytes that are no UTF-8 are invalid input, in a file and on stdin', () => {
     const bytes = Buffer.concat([Buffer.from('{"name":"a'), Buffer.from([0xff]), Buffer.from('"}')])
     writeFileSync(join(folder, 'not-utf8.json'), bytes)
