@@ -1,11 +1,10 @@
 /** Express 5: translate the request, ask the guard, then go on or write its denial unchanged. */
 import type { Request, RequestHandler, Response } from 'express'
 import type { Guard } from '../guard.ts'
-import { parseStrictJson } from '../internal/json.ts'
 import type { AllowedDecision, Binding } from '../types.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, originalHead, stripRequest } from './header-hygiene.ts'
-import { peerOf, readBody, writeDenial } from './node-request.ts'
+import { bodyValue, peerOf, readBody, writeDenial } from './node-request.ts'
 
 export interface ExpressGuardOptions {
   /** Set where this mount serves one binding only; the path then plays no part in telling which. */
@@ -66,7 +65,7 @@ async function allow(
   if (body === undefined) {
     const read = await readBody(req, guard.maxBodyBytes)
     if (!read.ok) return refuse(req, res, guard.refuse(authentication, read.code).denial)
-    body = jsonOrBytes(read.bytes)
+    body = bodyValue(read.bytes)
   }
   const decision = guard.authorize(authentication, body)
   if (!decision.allowed) return refuse(req, res, decision.denial)
@@ -75,16 +74,6 @@ async function allow(
   stripRequest(req, credentialPlaces(guard.credentialLocations), keepCredential)
   rememberDecision(req, guard, decision)
   return true
-}
-
-/** The JSON value, or the bytes themselves where they are none: the guard says what is wrong with them. */
-function jsonOrBytes(bytes: Buffer | undefined): unknown {
-  if (bytes === undefined) return undefined
-  try {
-    return parseStrictJson(bytes)
-  } catch {
-    return bytes
-  }
 }
 
 function refuse(req: Request, res: Response, denial: Parameters<typeof writeDenial>[2]): false {

@@ -2,11 +2,10 @@
 import { Readable } from 'node:stream'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Authentication, Guard } from '../guard.ts'
-import { parseStrictJson } from '../internal/json.ts'
 import type { AllowedDecision, Binding, Denial } from '../types.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, originalHead, stripRequest } from './header-hygiene.ts'
-import { peerOf, readBody } from './node-request.ts'
+import { bodyValue, peerOf, readBody } from './node-request.ts'
 
 export interface FastifyGuardOptions {
   readonly guard: Guard
@@ -61,7 +60,7 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
     if (pending === undefined) throw new TypeError('fastifyGuard: preParsing ran before onRequest')
     const read = await readBody(request.raw, guard.maxBodyBytes)
     if (!read.ok) return send(reply, guard.refuse(pending.authentication, read.code).denial)
-    const body = jsonOrBytes(read.bytes)
+    const body = bodyValue(read.bytes)
     const decision = guard.authorize(pending.authentication, body)
     if (!decision.allowed) return send(reply, decision.denial)
     pending.body = Buffer.isBuffer(body) ? undefined : body
@@ -93,13 +92,4 @@ function below(mount: string, target: string): string {
 function send(reply: FastifyReply, { status, headers, body }: Denial): FastifyReply {
   // Bytes, so that no serialiser and no reply schema of the route changes what the guard made.
   return reply.code(status).headers(headers).send(Buffer.from(body))
-}
-
-function jsonOrBytes(bytes: Buffer | undefined): unknown {
-  if (bytes === undefined) return undefined
-  try {
-    return parseStrictJson(bytes)
-  } catch {
-    return bytes
-  }
 }

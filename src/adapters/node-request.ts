@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
+import { parseStrictJson } from '../internal/json.ts'
 import type { Denial, Peer } from '../types.ts'
 
 const peers = new WeakMap<Socket, Peer>()
@@ -57,6 +58,16 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
     const onBroken = () => settle({ ok: false, code: 'ERR_REQUEST_MALFORMED' })
     request.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
   })
+}
+
+/** The JSON value, or the bytes themselves where they are none: the guard says what is wrong with them. */
+export function bodyValue(bytes: Buffer | undefined): unknown {
+  if (bytes === undefined) return undefined
+  try {
+    return parseStrictJson(bytes)
+  } catch {
+    return bytes
+  }
 }
 
 /** An unread body this small is drained, so that the connection can be used again; a larger one ends the connection. */
