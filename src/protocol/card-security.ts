@@ -2,6 +2,7 @@
  * The security members of a card, v1.0 (A2A §4.5, oneof member names) and v0.3 (OpenAPI shapes). Each shape is read
  * only in a card of its own version: a v0.3 member in a v1.0 card is unknown to every conforming client, which would
  * call without a credential (A35). What cannot be read becomes something nobody can satisfy, never something absent.
+ * Over 300 lines because every kind is read here in both shapes, side by side.
  */
 import type { ProtocolVersion } from '../types.ts'
 import type { CardScheme, RequiredScheme, Requirement } from './card-model.ts'
