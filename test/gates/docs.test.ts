@@ -46,7 +46,7 @@ describe('code blocks in the documents', () => {
     ).toEqual([])
   })
 
-  it('ts: each compiles against the built package, as a reader would write it', () => {
+  it('ts: each compiles against the built package, as a reader would write it', { timeout: 180_000 }, () => {
     const folder = mkdtempSync(join(root, 'test/gates/planted-'))
     try {
       const examples = blocks.filter(({ language }) => language === 'ts')

@@ -11,6 +11,23 @@ const entries = Object.entries(exports).flatMap(([name, target]) =>
   typeof target === 'string' ? [] : [{ name, file: target.default }],
 )
 
+/** Every public entry point there is to be (docs: README). What exists is exported, and nothing else is. */
+const ENTRY_FILES: Readonly<Record<string, string>> = {
+  '.': 'src/index.ts',
+  './card': 'src/card/index.ts',
+  './webhook': 'src/webhook/index.ts',
+  './egress': 'src/egress/index.ts',
+  './delegation': 'src/delegation/index.ts',
+  './policy': 'src/policy/index.ts',
+  './errors': 'src/errors.ts',
+  './store/redis': 'src/store/redis/index.ts',
+  './express': 'src/adapters/express.ts',
+  './fastify': 'src/adapters/fastify.ts',
+  './grpc': 'src/adapters/grpc.ts',
+  './a2a-sdk': 'src/adapters/a2a-sdk.ts',
+  './testing': 'src/testing/index.ts',
+}
+
 /** Loads an entry of the built package in a process of its own and returns what the script prints. */
 function load(file: string, script: string, hook = ''): string {
   const register = hook === '' ? [] : ['--import', `data:text/javascript,${encodeURIComponent(hook)}`]
@@ -43,6 +60,18 @@ register('data:text/javascript,' + encodeURIComponent(\`
 \`))`
 
 describe('entry points (built)', () => {
+  it('are the entry files that exist, types first, and each in the list of exports', () => {
+    const built = (file: string) => file.replace(/^src\//, './dist/').replace(/\.ts$/, '')
+    const expected = Object.entries(ENTRY_FILES)
+      .filter(([, file]) => existsSync(join(root, file)))
+      .map(([name, file]) => [name, { types: `${built(file)}.d.ts`, default: `${built(file)}.js` }])
+    expect(JSON.stringify(exports)).toBe(
+      JSON.stringify({ ...Object.fromEntries(expected), './package.json': './package.json' }),
+    )
+    const listed = JSON.parse(readFileSync(join(root, 'test/gates/exports.json'), 'utf8')) as Record<string, string[]>
+    expect(Object.keys(listed).sort()).toEqual(entries.map(({ name }) => name).sort())
+  })
+
   it('each has the file and the types it names', () => {
     for (const target of Object.values(exports)) {
       for (const path of typeof target === 'string' ? [target] : Object.values(target))

@@ -22,7 +22,7 @@ afterEach(() => {
   folder = undefined
 })
 
-describe('the type-aware lint bites', () => {
+describe('the type-aware lint bites', { timeout: 60_000 }, () => {
   it('on a promise nobody awaits', () => {
     const { status, output } = lint(
       'async function check(): Promise<boolean> {\n  return true\n}\nexport function door(): void {\n  check()\n}\n',
@@ -52,7 +52,10 @@ describe('the type-aware lint bites', () => {
   })
 })
 
-it('the whole tree is clean', () => {
+/** Whole-tree checks on a busy machine with two cores. */
+const LONG_MS = 180_000
+
+it('the whole tree is clean', { timeout: LONG_MS }, () => {
   const { status, stdout, stderr } = spawnSync(
     join(root, 'node_modules/.bin/biome'),
     ['check', '--error-on-warnings'],
@@ -61,7 +64,7 @@ it('the whole tree is clean', () => {
   expect(status, stdout + stderr).toBe(0)
 })
 
-it('the whole tree type-checks, tests included', () => {
+it('the whole tree type-checks, tests included', { timeout: LONG_MS }, () => {
   const { status, stdout } = spawnSync(join(root, 'node_modules/.bin/tsc'), ['--noEmit', '-p', 'tsconfig.test.json'], {
     cwd: root,
     encoding: 'utf8',
