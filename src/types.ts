@@ -34,6 +34,8 @@ export interface PeerCertificate {
   readonly raw: Uint8Array
   /** Whether the TLS stack verified the chain (`tlsSocket.authorized`). */
   readonly authorized: boolean
+  /** Why not (`tlsSocket.authorizationError`). Absent while not authorized: the certificate is refused. */
+  readonly authorizationError?: string
   /** DER of further certificates the peer sent, leaf excluded. */
   readonly chain?: readonly Uint8Array[]
 }

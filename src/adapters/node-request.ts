@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { parseStrictJson } from '../internal/json.ts'
-import type { Denial, Peer } from '../types.ts'
+import type { Denial, Peer, PeerCertificate } from '../types.ts'
 
 const peers = new WeakMap<Socket, Peer>()
 
@@ -12,14 +12,36 @@ export function peerOf(socket: Socket): Peer {
   const known = peers.get(socket)
   if (known !== undefined) return known
   const address = socket.remoteAddress
-  const leaf = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
+  const certificate = socket instanceof TLSSocket ? certificateOf(socket) : undefined
   const peer: Peer = Object.freeze({
     ...(address === undefined ? {} : { address }),
-    ...(leaf === undefined ? {} : { certificate: { raw: leaf.raw, authorized: (socket as TLSSocket).authorized } }),
+    ...(certificate === undefined ? {} : { certificate }),
   })
   // An address that is gone already must not be remembered as the peer of nobody.
   if (address !== undefined) peers.set(socket, peer)
   return peer
+}
+
+/** Most certificates taken over from a peer. */
+const MAX_CHAIN = 16
+
+function certificateOf(socket: TLSSocket): PeerCertificate | undefined {
+  const leaf = socket.getPeerX509Certificate()
+  if (leaf === undefined) return undefined
+  const chain: Uint8Array[] = []
+  // As sent: each leads to the next one sent, whether or not that issued it.
+  for (let next = leaf.issuerCertificate; next !== undefined && chain.length < MAX_CHAIN; ) {
+    chain.push(next.raw)
+    next = next.issuerCertificate
+  }
+  // Declared as an Error, and its code in fact; `null` while there is none.
+  const reason: unknown = socket.authorizationError
+  return Object.freeze({
+    raw: leaf.raw,
+    authorized: socket.authorized,
+    ...(typeof reason === 'string' ? { authorizationError: reason } : {}),
+    chain: Object.freeze(chain),
+  })
 }
 
 export type BodyResult =

@@ -1,11 +1,13 @@
 /** One scheme: its settings, judged by the kind the card declares, with every default filled in. */
+import { patternProblem } from '../internal/certificate-identity.ts'
 import { signatureAlgorithms } from '../internal/verification-key.ts'
 import type { CardScheme } from '../protocol/card-model.ts'
 import { step } from '../protocol/card-reader.ts'
 import { loadApiKeys } from './api-key-file.ts'
+import { loadAuthorities } from './ca-file.ts'
 import { schemePlace } from './card-places.ts'
 import type { LoadedCard, Sections } from './compare-card.ts'
-import type { IssuerConfig, JwtSchemeConfig, SchemeConfig } from './compiled.ts'
+import type { IssuerConfig, JwtSchemeConfig, MtlsSchemeConfig, SchemeConfig } from './compiled.ts'
 import type { LoadContext } from './files.ts'
 import { loadKeySet } from './jwks-file.ts'
 import type { Report } from './report.ts'
@@ -13,6 +15,7 @@ import {
   apiKeySchemeSchema,
   type JwtSchemeSettings,
   jwtSchemeSchema,
+  type MtlsSchemeSettings,
   mtlsSchemeSchema,
   type SchemeSettings,
 } from './schema.ts'
@@ -54,10 +57,7 @@ export async function compileScheme(input: SchemeInput): Promise<SchemeConfig | 
     return undefined
   }
   const valid: SchemeSettings | undefined = validate(SCHEMAS[wanted], settings, report)
-  if (declared.kind === 'mtls') {
-    report.error('ERR_POLICY_UNSUPPORTED', '', `mtls schemes (${quote(name)}) are not enforced by this version`, 'key')
-    return undefined
-  }
+  if (declared.kind === 'mtls') return compileMtls(input, valid as MtlsSchemeSettings | undefined)
   if (valid === undefined) {
     if (wanted === 'jwt') await checkIssuersOf(input, declared as JwtCardScheme)
     return undefined
@@ -73,6 +73,29 @@ export async function compileScheme(input: SchemeInput): Promise<SchemeConfig | 
     return { type: 'apiKey', name, location: declared.location, parameter, keys }
   }
   return compileJwt(input, declared, valid as JwtSchemeSettings)
+}
+
+async function compileMtls(
+  { name, settings, context, report }: SchemeInput,
+  valid: MtlsSchemeSettings | undefined,
+): Promise<MtlsSchemeConfig | undefined> {
+  // What is well-formed is looked at although something else is not, so that all mistakes are said at once.
+  const { ca, identities = [], clientCertificate } = validMembers(mtlsSchemeSchema.shape, settings)
+  const authorities = ca === undefined ? undefined : await loadAuthorities(ca, '/ca', context, report)
+  let complete = valid !== undefined
+  identities.forEach((identity, index) => {
+    const problem = patternProblem(identity)
+    if (problem === undefined) return
+    report.error('ERR_POLICY_VALUE', `/identities${step(index)}`, `${quote(identity)} ${problem}`)
+    complete = false
+  })
+  if (clientCertificate !== undefined) {
+    const message =
+      'client certificates from a proxy header are not read by this version: remove clientCertificate, and end TLS in this process'
+    report.error('ERR_POLICY_UNSUPPORTED', '/clientCertificate', message, 'key')
+    complete = false
+  }
+  return complete && authorities !== undefined ? { type: 'mtls', name, ca: authorities, identities } : undefined
 }
 
 type JwtCardScheme = Extract<CardScheme, { kind: 'http' | 'oauth2' | 'openIdConnect' }>

@@ -26,7 +26,7 @@ export interface CompiledPolicy {
   readonly warnings: readonly Problem[]
 }
 
-export type SchemeConfig = ApiKeySchemeConfig | JwtSchemeConfig | UnavailableSchemeConfig
+export type SchemeConfig = ApiKeySchemeConfig | JwtSchemeConfig | MtlsSchemeConfig | UnavailableSchemeConfig
 
 export interface ApiKeySchemeConfig {
   readonly type: 'apiKey'
@@ -79,6 +79,15 @@ export interface IssuerConfig {
     | { readonly from: 'file'; readonly jwks: { readonly keys: readonly Readonly<Record<string, unknown>>[] } }
     | { readonly from: 'url'; readonly url: string }
     | { readonly from: 'discovery'; readonly url: string }
+}
+
+export interface MtlsSchemeConfig {
+  readonly type: 'mtls'
+  readonly name: string
+  /** PEM, one CA certificate each; at least one. */
+  readonly ca: readonly string[]
+  /** SPIFFE IDs, https URIs and DNS names; `*` is one whole segment or the first label. In order of precedence. */
+  readonly identities: readonly string[]
 }
 
 /** A scheme that is configured but that this version cannot check: never satisfied. Start-up refuses it. */

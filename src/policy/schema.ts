@@ -97,8 +97,10 @@ export const apiKeySchemeSchema = z
 
 export const mtlsSchemeSchema = z
   .strictObject({
-    ca: fileReference.meta({ description: 'PEM file with the certificate authorities.' }),
-    identities: listOf(text).meta({ description: 'Subject alternative names accepted; `*` for one path segment.' }),
+    ca: fileReference.meta({ description: 'PEM file with the certificate authorities of callers: `file:PATH`.' }),
+    identities: listOf(text).meta({
+      description: 'SPIFFE IDs, https URIs and DNS names accepted; `*` is one whole segment.',
+    }),
     clientCertificate: z
       .strictObject({
         header: text,
@@ -106,9 +108,9 @@ export const mtlsSchemeSchema = z
         trustedProxies: listOf(addressRange),
       })
       .optional()
-      .meta({ description: 'Where a TLS-terminating proxy puts the certificate.' }),
+      .meta({ description: 'Where a proxy puts the certificate. Not enforced by this version: refused at start.' }),
   })
-  .meta({ description: 'An mtls scheme of the card. Not enforced by this version: refused at start.' })
+  .meta({ description: 'An mtls scheme of the card, with client certificates of the TLS connection.' })
 
 const principalsSchema = z
   .strictObject({

@@ -3,6 +3,7 @@ import { TrustError } from '../errors.ts'
 import type { SchemeConfig } from '../policy/compiled.ts'
 import { createApiKeyScheme } from './api-key.ts'
 import { createJwtScheme } from './jwt.ts'
+import { createMtlsScheme } from './mtls.ts'
 import type { Scheme, SchemeContext } from './scheme.ts'
 
 /** Throws `ERR_POLICY_UNSUPPORTED` for a scheme this version cannot check, so that no guard ever starts with one. */
@@ -12,6 +13,8 @@ export function createScheme(config: SchemeConfig, context: SchemeContext): Sche
       return createApiKeyScheme(config, context)
     case 'jwt':
       return createJwtScheme(config, context)
+    case 'mtls':
+      return createMtlsScheme(config, context)
     case 'unavailable':
       throw new TrustError('ERR_POLICY_UNSUPPORTED', { details: { scheme: config.name, reason: config.why } })
   }
