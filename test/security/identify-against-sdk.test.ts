@@ -443,4 +443,22 @@ describe('JSON-RPC', () => {
     )
     expect(tallied.seen.size).toBeGreaterThan(6)
   }, 120_000)
+
+  it('A26 bytes that another charset makes another operation of are no operation', async () => {
+    const sent: RawRequest = {
+      method: 'POST',
+      target: MOUNT,
+      headers: [
+        ['A2A-Version', '1.0'],
+        ['Content-Type', 'application/json; charset=utf-7'],
+      ],
+      body: '{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t1"},"x":"+ACI-,+ACI-method+ACI-:+ACI-CancelTask"}',
+    }
+    for (const server of forBinding.JSONRPC) {
+      const recording = await server.send(sent)
+      // The parser that the SDK uses takes the charset at its word: this is what a guard must not read as GetTask.
+      expect(recording.runs).toMatchObject([{ name: 'CancelTask' }])
+      expect(read(sent, recording, undefined)).toMatchObject({ kind: 'unknown', code: 'ERR_REQUEST_MALFORMED' })
+    }
+  })
 })
