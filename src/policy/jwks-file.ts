@@ -29,11 +29,31 @@ export async function loadKeySet(
     return undefined
   }
 
+  const { fatal, usable } = checkKeys(keys, inFile, isProduction(context), set?.example === true)
+  if (fatal) return undefined
+  if (!algorithms.some((algorithm) => usable.has(algorithm))) {
+    const message = `the set holds no key for ${algorithms.join(', ')}: no token could be verified`
+    inFile.error('ERR_POLICY_KEY_FILE', '/keys', message)
+    return undefined
+  }
+  return { keys: keys as JwkSet['keys'] }
+}
+
+/**
+ * Checks each key of the list at `/keys`. `usable` holds the algorithms that some key can verify; `fatal` says that the
+ * set must not be used, for what it gives away or leaves open.
+ */
+export function checkKeys(
+  keys: readonly unknown[],
+  report: Report,
+  inProduction: boolean,
+  isExample = false,
+): { readonly fatal: boolean; readonly usable: ReadonlySet<string> } {
   const kids = new Set<string>()
   const usable = new Set<string>()
   let fatal = false
   const refuse = (at: string, message: string): void => {
-    inFile.error('ERR_POLICY_KEY_FILE', at, message)
+    report.error('ERR_POLICY_KEY_FILE', at, message)
     fatal = true
   }
   keys.forEach((jwk: unknown, index) => {
@@ -42,18 +62,12 @@ export async function loadKeySet(
     const kid = loaded.ok ? loaded.key.kid : loaded.kid
     if (loaded.ok) for (const algorithm of loaded.key.algorithms) usable.add(algorithm)
     else if (FATAL.has(loaded.reason)) refuse(at, `the key cannot be here: ${loaded.reason}; a set holds public keys`)
-    else inFile.warning('ERR_POLICY_KEY_FILE', at, `the key is not used: ${loaded.reason}`)
+    else report.warning('ERR_POLICY_KEY_FILE', at, `the key is not used: ${loaded.reason}`)
     if (kid !== undefined && kids.has(kid)) refuse(`${at}/kid`, 'the kid is used by two keys: give each its own')
     if (kid !== undefined) kids.add(kid)
-    if (isProduction(context) && (kid?.startsWith('example-') || set?.example === true)) {
-      inFile.error('ERR_POLICY_EXAMPLE_KEY', at, 'this key is published with the package: use that of your issuer')
+    if (inProduction && (kid?.startsWith('example-') || isExample)) {
+      report.error('ERR_POLICY_EXAMPLE_KEY', at, 'this key is published with the package: use that of your issuer')
     }
   })
-  if (fatal) return undefined
-  if (!algorithms.some((algorithm) => usable.has(algorithm))) {
-    const message = `the set holds no key for ${algorithms.join(', ')}: no token could be verified`
-    inFile.error('ERR_POLICY_KEY_FILE', '/keys', message)
-    return undefined
-  }
-  return { keys: keys as JwkSet['keys'] }
+  return { fatal, usable }
 }

@@ -217,16 +217,20 @@ describe('trust file', () => {
       "version: 1\nthreshold: 3\nsigners:\n  - name: a\n    origins: ['https://*.com', '*', 'https://x.example/path']\n    jwks: http://x\n  - name: a\n    origins: [https://a.example]\n    keys: [{ kty: oct, k: AAAA, kid: k }]\n",
       [
         /^trust\.yaml:5:15 {2}ERR_POLICY_VALUE .*would trust everybody below a top-level domain/,
-        /^trust\.yaml:5:32 {2}ERR_POLICY_VALUE .*must be an origin/,
+        /^trust\.yaml:5:32 {2}ERR_POLICY_VALUE .*would trust everybody: list the origins/,
+        /^trust\.yaml:5:37 {2}ERR_POLICY_VALUE .*must be an origin such as https:\/\/x\.example, or/,
         /^trust\.yaml:6:11 {2}ERR_POLICY_VALUE .*must be file:PATH or an https:\/\/ URL/,
+        /^trust\.yaml:2:12 {2}ERR_POLICY_VALUE .*more than there are signers/,
+        /^trust\.yaml:7:11 {2}ERR_POLICY_VALUE .*is the name of another signer/,
+        /^trust\.yaml:9:12 {2}ERR_POLICY_KEY_FILE .*symmetric key; a set holds public keys/,
       ],
     ],
     [
       'keys that cannot be, and a threshold nobody meets',
       'version: 1\nthreshold: 3\nsigners:\n  - name: a\n    origins: [https://a.example]\n    keys: [{ kty: oct, k: AAAA, kid: k }]\n  - name: a\n    origins: [https://a.example]\n',
       [
-        /threshold.*|more than there are signers/,
-        /holds no usable public key/,
+        /more than there are signers/,
+        /the key cannot be here: symmetric key/,
         /is the name of another signer/,
         /needs either "jwks"/,
       ],
