@@ -270,6 +270,10 @@ function causeAtTheDoor({ loaded, head, credentials, principal }: Pending, nowMs
   }
   const wait = principal === undefined ? 0 : (loaded.perPrincipal?.take(principal.id, nowMs) ?? 0)
   if (wait > 0) return { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait }
+  // A credential that no scheme reads leaves its bearer unknown: it is not nobody, and so not anonymous.
+  if (principal === undefined && headerView(head.rawHeaders).all('authorization').length > 0) {
+    return { reason: 'UNAUTHENTICATED', code: 'ERR_CREDENTIAL_MISSING' }
+  }
   const verdict = refusedAtTheDoor(loaded.policy, credentials.parts)
   // A 403 waits for the body, so that its id can be echoed. A 401 does not: an anonymous body is never parsed.
   if (verdict === undefined || verdict.allowed || verdict.because === 'forbidden') return undefined

@@ -61,7 +61,8 @@ async function allow(
   })
   if (authentication.denied !== undefined) return refuse(req, res, authentication.denied.denial)
 
-  let body = parsed
+  // Text or bytes that an earlier middleware has read are parsed here, so that the handler gets what was decided on.
+  let body = typeof parsed === 'string' || Buffer.isBuffer(parsed) ? bodyValue(Buffer.from(parsed as string)) : parsed
   if (body === undefined) {
     const read = await readBody(req, guard.maxBodyBytes)
     if (!read.ok) return refuse(req, res, guard.refuse(authentication, read.code).denial)

@@ -86,7 +86,9 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
 export function bodyValue(bytes: Buffer | undefined): unknown {
   if (bytes === undefined) return undefined
   try {
-    return parseStrictJson(bytes)
+    const value = parseStrictJson(bytes)
+    // The guard takes a string for JSON text; one that came as JSON is no operation, and must not be read a second time.
+    return typeof value === 'string' ? bytes : value
   } catch {
     return bytes
   }

@@ -11,10 +11,13 @@ export interface DecisionSink {
  * the decision is already made.
  */
 export function recordDecision(sink: DecisionSink, event: DecisionEvent): void {
+  const failed = (cause: unknown): void => sink.logger?.error({ err: cause }, 'onDecision threw')
   try {
-    sink.onDecision?.(event)
+    // TypeScript takes an async function for one that returns nothing: its rejection must not end the process.
+    const result: unknown = sink.onDecision?.(event)
+    if (result instanceof Promise) result.catch(failed)
   } catch (cause) {
-    sink.logger?.error({ err: cause }, 'onDecision threw')
+    failed(cause)
   }
   if (sink.logger === undefined) return
   // A logger writes its own time: twice the same member would be one that readers disagree about.

@@ -77,14 +77,17 @@ export async function createCardClient(options: CardClientOptions): Promise<Card
       verification.ok ||
       trust.mode === 'audit' ||
       (trust.mode === 'prefer' && verification.reason === 'ERR_CARD_UNSIGNED')
-    if (!passes) throw new TrustError(verification.reason, { details: { url } })
+    if (!passes) throw new TrustError(verification.reason, { details: { url: withoutQuery(url) } })
     const card = verification?.ok === true ? verification.card : objectOf(text)
     const pin = Object.hasOwn(pins, url) ? pins[url] : undefined
     const drift =
       pin === undefined ? [] : driftOf(pin, pinOf(card, verification?.ok === true ? verification.signer : null))
     if (drift.length > 0 && trust.mode !== 'audit') {
       throw new TrustError('ERR_CARD_DRIFT', {
-        details: { url, drift: drift.map(({ kind, change, subject }) => `${kind} ${change} ${subject}`) },
+        details: {
+          url: withoutQuery(url),
+          drift: drift.map(({ kind, change, subject }) => `${kind} ${change} ${subject}`),
+        },
       })
     }
     const found = {
@@ -109,7 +112,8 @@ export async function createCardClient(options: CardClientOptions): Promise<Card
       return known.text
     }
     const text = new Uint8Array(await response.arrayBuffer())
-    if (response.status !== 200) throw new TrustError('ERR_CARD_FETCH', { details: { url, status: response.status } })
+    if (response.status !== 200)
+      throw new TrustError('ERR_CARD_FETCH', { details: { url: withoutQuery(url), status: response.status } })
     texts.set(url, {
       text,
       etag: response.headers.get('etag') ?? undefined,
@@ -168,4 +172,9 @@ function objectOf(text: string | Uint8Array): Record<string, unknown> {
 
 function isLoaded(trust: LoadedTrust | string | object): trust is LoadedTrust {
   return typeof trust === 'object' && 'keysFor' in trust && 'mode' in trust
+}
+
+/** A query may carry a secret: errors name the rest. */
+function withoutQuery(url: string): string {
+  return url.split('?', 1)[0] as string
 }

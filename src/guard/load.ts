@@ -55,7 +55,7 @@ export async function load(options: LoadOptions, clock: Clock): Promise<Loaded> 
   const { perPrincipal, failedAuthentication } = policy.limits
   return Object.freeze({
     policy,
-    mounts: compileMounts(policy.card),
+    mounts: compileMounts(policy.card, policy.publicUrl),
     schemes: Object.freeze([...byName.values()]),
     byName,
     metadata: resourceMetadataOf(policy),

@@ -78,13 +78,8 @@ export function evaluate(policy: CompiledPolicy, parts: Parts, operation: Operat
   const replaced = policy.skills.combine === 'override' && skill?.requirements !== undefined
   if (agent !== undefined && !replaced) return unmet(agent)
 
-  // A tenant is a routing value until a credential speaks for one; then it speaks for no other (A46).
-  if (
-    operation.tenant !== undefined &&
-    ![...parts.values()].every(({ tenant }) => tenant === undefined || tenant === operation.tenant)
-  ) {
+  if (operation.tenant !== undefined && !mayNameTenant(policy, parts, operation.tenant))
     return forbidden('ERR_TENANT_FORBIDDEN')
-  }
   if (declared !== undefined && skill === undefined) return forbidden('ERR_SKILL_UNKNOWN')
   if (skill?.requirements !== undefined) {
     const shortfalls = shortfallsOf(skill.requirements, parts)
@@ -108,6 +103,19 @@ export function evaluate(policy: CompiledPolicy, parts: Parts, operation: Operat
   const access = ruleOn(policy, parts, operation, declared, skills)
   if (!access.allowed) return { ...forbidden('ERR_ACCESS_DENIED'), ...ruleMember(access.rule) }
   return { allowed: true, skills, ...ruleMember(access.rule) }
+}
+
+/**
+ * A tenant is a routing value until some scheme of the policy speaks of tenants; from then on every credential must speak
+ * for the one that is named (A46).
+ */
+function mayNameTenant(policy: CompiledPolicy, parts: Parts, tenant: string): boolean {
+  const spoken = [...policy.schemes.values()].some(
+    (config) =>
+      (config.type === 'jwt' && config.tenantClaim !== undefined) ||
+      (config.type === 'apiKey' && config.keys.some((key) => key.tenant !== undefined)),
+  )
+  return !spoken || (parts.size > 0 && [...parts.values()].every((part) => part.tenant === tenant))
 }
 
 /** Only these start work; the others look at work already begun. */

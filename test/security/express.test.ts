@@ -96,6 +96,7 @@ describe('expressGuard', () => {
       400,
       -32600,
     ],
+    ['JSON inside a JSON string', () => JSON.stringify(rpc()), {}, 400, -32600],
     ['a batch', () => `[${rpc()}]`, {}, 400, -32600],
     ['a content coding', () => rpc(), { 'content-encoding': 'gzip' }, 400, -32600],
     ['an unknown method', () => rpc({ method: 'DropTable' }), {}, 403, -32051],

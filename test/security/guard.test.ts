@@ -178,6 +178,10 @@ describe('requirements', () => {
     expect(told(await get(guard, headers, '/a/tasks/t-1'))).toBe('allowed')
     expect(told(await get(guard, headers))).toBe('allowed')
     expect(told(await get(guard, headers, '/b/tasks/t-1'))).toBe('403 ERR_TENANT_FORBIDDEN')
+    // Once tenants are spoken of, a credential without one names none.
+    expect(told(await get(guard, bearer(await token()), '/b/tasks/t-1'))).toBe('403 ERR_TENANT_FORBIDDEN')
+    expect(told(await get(guard, KEY, '/a/tasks/t-1'))).toBe('403 ERR_TENANT_FORBIDDEN')
+    expect(told(await get(guard, KEY))).toBe('allowed')
     const rpc = (tenant: string) => ({ jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: 't', tenant } })
     const ask = (tenant: string) =>
       guard.check({ method: 'POST', target: '/', rawHeaders: ['a2a-version', '1.0', ...headers], body: rpc(tenant) })
@@ -325,6 +329,9 @@ describe('anonymous', () => {
     // Bad is not anonymous.
     expect(told(await get(guard, ['x-api-key', 'an-unknown-key-000000000000']))).toBe('401 ERR_API_KEY_UNKNOWN')
     expect(told(await get(guard, bearer('junk')))).toBe('401 ERR_TOKEN_MALFORMED')
+    for (const value of ['garbage', 'DPoP x.y.z', 'Basic eDp5', API_KEY]) {
+      expect(told(await get(guard, ['authorization', value])), value).toMatch(/^40[01] /)
+    }
     const decision = await get(guard, [])
     expect(decision.allowed && decision.principal).toBeUndefined()
   })
@@ -508,6 +515,24 @@ describe('life cycle', () => {
     expect(told(await get(guard, KEY))).toBe('allowed')
     expect(told(await get(guard, []))).toBe('401 ERR_CREDENTIAL_MISSING')
     expect(errors).toEqual(['onDecision threw', 'onDecision threw'])
+  })
+
+  it('an async sink that rejects is reported, and the process goes on', async () => {
+    const errors: string[] = []
+    const quiet = () => {}
+    const logger = {
+      debug: quiet,
+      info: quiet,
+      warn: quiet,
+      error: (_: object, message: string) => errors.push(message),
+    }
+    const onDecision = (async () => {
+      throw new Error('audit store down')
+    }) as unknown as () => void
+    const { guard } = await start({ guard: { logger, onDecision } })
+    expect(told(await get(guard, []))).toBe('401 ERR_CREDENTIAL_MISSING')
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(errors).toEqual(['onDecision threw'])
   })
 
   it('one event for each decision, with reason and schemes and without a credential', async () => {
