@@ -94,7 +94,8 @@ export function denied(
 ): TrustError | undefined {
   const details = { origin, ...(address === undefined ? {} : { address }) }
   try {
-    rules.onDenied?.(Object.freeze({ reason, ...details, mode: rules.mode }))
+    const result: unknown = rules.onDenied?.(Object.freeze({ reason, ...details, mode: rules.mode }))
+    if (result instanceof Promise) result.catch(() => undefined)
   } catch {
     // Whoever watches does not decide: what it throws neither opens anything nor takes the process down.
   }
