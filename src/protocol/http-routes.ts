@@ -65,7 +65,30 @@ const LONGEST_PATH = 8192
 export function plainSegments(path: string): readonly string[] | undefined {
   if (path.length > LONGEST_PATH || !PLAIN_PATH.test(path)) return undefined
   const segments = path.slice(1).split('/')
-  return segments.some((segment) => decodePlain(segment) === undefined) ? undefined : segments
+  return segments.some((segment) => decodePlain(segment) === undefined || isCaseVariant(segment)) ? undefined : segments
+}
+
+/** Literals of the table, in lower case, by how they are spelled there. */
+const LITERALS: ReadonlyMap<string, string> = new Map(
+  [...ROUTES.values()].flatMap((routes) =>
+    routes.flatMap(({ segments }) =>
+      segments
+        .filter((segment) => typeof segment === 'string')
+        .map((segment) => [segment.toLowerCase(), segment] as const),
+    ),
+  ),
+)
+
+/**
+ * Routers that ignore case (Express does by default) take `EXTENDEDAGENTCARD` for the route and not for a task id. What
+ * they could read as a literal in another case is therefore no plain path.
+ */
+function isCaseVariant(segment: string): boolean {
+  const lower = segment.toLowerCase()
+  const literal = LITERALS.get(lower)
+  if (literal !== undefined) return literal !== segment
+  const suffix = /:(?:cancel|subscribe)$/.exec(lower)?.[0]
+  return suffix !== undefined && !segment.endsWith(suffix)
 }
 
 /** Decoded text that would change meaning if it were decoded, or split, once more. */

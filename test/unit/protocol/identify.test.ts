@@ -53,6 +53,9 @@ describe('A48 targets that routers read differently are no operations', () => {
     ['/tasks/T/pushnotificationconfigs'],
     ['/tasks/tasks'],
     ['/tasks/extendedAgentCard'],
+    ['/tasks/EXTENDEDAGENTCARD'],
+    ['/tasks/T:SUBSCRIBE'],
+    ['/acme/TASKS/T'],
     [`/tasks/${'a'.repeat(9000)}`],
     ['/a/b/tasks/T'],
   ])('GET %s', (target) => {
