@@ -8,8 +8,9 @@ export interface AgentCardHandlerOptions {
 }
 
 /**
- * Answers GET and HEAD with the card, 304 to a matching `If-None-Match`, 405 to everything else. Mount it at the card's
- * own path: `app.use('/.well-known/agent-card.json', agentCardHandler(served))`.
+ * Answers GET and HEAD with the card, 304 to a matching `If-None-Match`, a preflight where `cors` is set, and 405 to
+ * everything else. Mount it at the card's own path, by `app.use` or as a route:
+ * `app.use('/.well-known/agent-card.json', agentCardHandler(served))`.
  */
 export function agentCardHandler(served: ServedCard, options: AgentCardHandlerOptions = {}): RequestHandler {
   return documentHandler(served.card, options)
@@ -25,16 +26,29 @@ function documentHandler(document: ServedDocument, { cors }: AgentCardHandlerOpt
     throw new TypeError('"cors" must be * or an origin')
   }
   return (req, res, next) => {
-    if (req.path !== '/') return next()
+    // Below the path of `app.use` there is nothing; a route matched the whole path.
+    const route: unknown = req.route
+    if (req.path !== '/' && route === undefined) return next()
+    if (cors !== undefined) {
+      res.setHeader('access-control-allow-origin', cors)
+      res.setHeader('access-control-expose-headers', 'etag')
+    }
+    if (cors !== undefined && req.method === 'OPTIONS') {
+      // Clients send A2A-Version, which asks for leave first.
+      res.setHeader('access-control-allow-methods', 'GET, HEAD')
+      res.setHeader('access-control-allow-headers', '*')
+      res.setHeader('access-control-max-age', '86400')
+      res.statusCode = 204
+      res.end()
+      return
+    }
     if (req.method !== 'GET' && req.method !== 'HEAD') {
       res.statusCode = 405
-      res.setHeader('allow', 'GET, HEAD')
+      res.setHeader('allow', cors === undefined ? 'GET, HEAD' : 'GET, HEAD, OPTIONS')
       res.end()
       return
     }
     for (const [name, value] of Object.entries(document.headers)) res.setHeader(name, value)
-    if (cors !== undefined) res.setHeader('access-control-allow-origin', cors)
-    if (cors !== undefined && cors !== '*') res.setHeader('vary', 'origin')
     if (matchesEtag(req.headers['if-none-match'], document)) {
       res.statusCode = 304
       res.removeHeader('content-type')

@@ -1,8 +1,10 @@
 /** Fetches cards and hands out only what the trust lets through. */
 import { LRUCache } from 'lru-cache'
 import { createEgress, type Egress } from '../egress/index.ts'
-import { type ErrorCode, TrustError } from '../errors.ts'
+import { TrustError } from '../errors.ts'
+import { readBounded, withoutQuery } from '../internal/fetch-json.ts'
 import { parseStrictJson } from '../internal/json.ts'
+import { deepFreeze } from '../policy/freeze.ts'
 import type { Clock } from '../types.ts'
 import { type Drift, driftOf, type Pin, pinOf } from './pins.ts'
 import { type LoadedTrust, loadTrust } from './trust.ts'
@@ -11,19 +13,19 @@ import { type VerifyOptions, type VerifyResult, verifyCard } from './verify.ts'
 export interface CardClientOptions {
   /** A loaded trust, or what `loadTrust` takes. */
   readonly trust: LoadedTrust | string | object
-  /** Default: that of a `createEgress()` of its own, with the `/.well-known/` card's size limit. */
+  /** Default: that of a `createEgress()` of its own. A card of more than 2 MiB is refused whatever fetches it. */
   readonly fetch?: typeof globalThis.fetch
   readonly clock?: Clock
-  /** Pins by URL: a card that drifted from its pin is refused. */
+  /** Pins by URL: a card that drifted from its pin is refused, and so is an extended card that weakens it. */
   readonly pins?: Readonly<Record<string, Pin>>
-  /** Most URLs remembered. Default 500. */
+  /** Most URLs remembered, 1 to 100000, within 64 MiB of cards. Default 500. */
   readonly maxEntries?: number
   readonly verify?: Pick<VerifyOptions, 'profiles' | 'strict' | 'onUncovered'>
 }
 
 export interface FetchedCard {
   readonly url: string
-  /** What the trust lets through: for a verified card only what the signature covers. */
+  /** What the trust lets through, frozen: for a verified card only what the signature covers. */
   readonly card: Record<string, unknown>
   readonly verified: boolean
   /** Absent with `mode: off`. */
@@ -35,7 +37,9 @@ export interface FetchedCard {
 export interface CardClient {
   /**
    * The card at `url` (the card itself, or an origin whose `/.well-known/agent-card.json` is meant). Answers from memory
-   * while `max-age` lasts and asks with `ETag` after that; what is remembered is the text, judged anew each time.
+   * while `max-age` lasts and asks with `ETag` after that, once for all who ask at the same time; what is remembered is
+   * the text, judged anew each time.
+   * With `mode: prefer`, once a verified card was seen, an unsigned one in its place is refused.
    * Rejects with `ERR_CARD_*`, `ERR_JSON_*`, `ERR_EGRESS_*` or `ERR_CARD_FETCH`; the previous good card stays `current`.
    */
   fetchCard(url: string): Promise<FetchedCard>
@@ -55,19 +59,29 @@ interface Remembered {
 
 const WELL_KNOWN = '/.well-known/agent-card.json'
 const MAX_AGE_SECONDS = 86_400
+const MAX_CARD_BYTES = 2 * 1024 * 1024
+const MAX_MEMORY_BYTES = 64 * 1024 * 1024
+const TIMEOUT_MS = 15_000
 
 /** Rejects as `loadTrust` does. Nothing is shared between two clients, so two trusts never share a card. */
 export async function createCardClient(options: CardClientOptions): Promise<CardClient> {
   const { clock = Date.now, pins = {}, maxEntries = 500, verify = {} } = options
+  if (!Number.isSafeInteger(maxEntries) || maxEntries < 1 || maxEntries > 100_000)
+    throw new TypeError('"maxEntries" must be a whole number from 1 to 100000')
   const given = options.trust
   const trust = isLoaded(given) ? given : await loadTrust({ trust: given, clock })
   const egress: Egress | undefined =
-    options.fetch === undefined ? createEgress({ maxResponseBytes: 2 * 1024 * 1024 }) : undefined
+    options.fetch === undefined ? createEgress({ maxResponseBytes: MAX_CARD_BYTES }) : undefined
   const { fetch } = egress ?? (options as { readonly fetch: typeof globalThis.fetch })
-  const texts = new LRUCache<string, Remembered>({ max: maxEntries })
-  const currents = new LRUCache<string, FetchedCard>({ max: maxEntries })
+  const bounds = { max: maxEntries, maxSize: MAX_MEMORY_BYTES }
+  const texts = new LRUCache<string, Remembered>({
+    ...bounds,
+    sizeCalculation: ({ text }, url) => 1 + url.length + text.length,
+  })
+  const currents = new LRUCache<string, FetchedCard>(bounds)
+  const flights = new Map<string, Promise<Uint8Array>>()
 
-  async function judge(url: string, text: string | Uint8Array): Promise<FetchedCard> {
+  async function judge(url: string, text: string | Uint8Array, isExtended = false): Promise<FetchedCard> {
     const verification =
       trust.mode === 'off'
         ? undefined
@@ -76,12 +90,14 @@ export async function createCardClient(options: CardClientOptions): Promise<Card
       verification === undefined ||
       verification.ok ||
       trust.mode === 'audit' ||
-      (trust.mode === 'prefer' && verification.reason === 'ERR_CARD_UNSIGNED')
+      // Whoever can take the signature off a card that has one must gain nothing by it.
+      (trust.mode === 'prefer' && verification.reason === 'ERR_CARD_UNSIGNED' && currents.get(url)?.verified !== true)
     if (!passes) throw new TrustError(verification.reason, { details: { url: withoutQuery(url) } })
-    const card = verification?.ok === true ? verification.card : objectOf(text)
+    const card = deepFreeze(verification?.ok === true ? verification.card : objectOf(text))
     const pin = Object.hasOwn(pins, url) ? pins[url] : undefined
+    // An extended card shows more than the public one that was pinned: that alone is no drift.
     const drift =
-      pin === undefined ? [] : driftOf(pin, pinOf(card, verification?.ok === true ? verification.signer : null))
+      pin === undefined ? [] : driftOf(pin, pinOf(card, verification)).filter(({ weaker }) => weaker || !isExtended)
     if (drift.length > 0 && trust.mode !== 'audit') {
       throw new TrustError('ERR_CARD_DRIFT', {
         details: {
@@ -90,36 +106,50 @@ export async function createCardClient(options: CardClientOptions): Promise<Card
         },
       })
     }
-    const found = {
+    const found = Object.freeze({
       url,
       card,
       verified: verification?.ok === true,
       ...(verification === undefined ? {} : { verification }),
       drift,
-    }
-    currents.set(url, found)
+    })
+    currents.set(url, found, { size: 1 + url.length + text.length })
     return found
   }
 
-  async function textOf(url: string): Promise<Uint8Array> {
+  function textOf(url: string): Promise<Uint8Array> {
+    const flying = flights.get(url)
+    if (flying !== undefined) return flying
+    const flight = load(url).finally(() => flights.delete(url))
+    flights.set(url, flight)
+    return flight
+  }
+
+  async function load(url: string): Promise<Uint8Array> {
     const known = texts.get(url)
     if (known !== undefined && clock() < known.freshUntilMs) return known.text
-    const response = await fetch(url, {
-      headers: { accept: 'application/json', ...(known?.etag === undefined ? {} : { 'if-none-match': known.etag }) },
-    })
-    if (response.status === 304 && known !== undefined) {
-      texts.set(url, { ...known, freshUntilMs: freshUntil(response, clock()) })
-      return known.text
+    try {
+      const response = await fetch(url, {
+        headers: { accept: 'application/json', ...(known?.etag === undefined ? {} : { 'if-none-match': known.etag }) },
+        // The scope of a signer is held against this URL, so the card must come from it.
+        redirect: 'error',
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      })
+      const { status } = response
+      if (status !== 200 && !(status === 304 && known !== undefined)) {
+        await response.body?.cancel()
+        throw new TrustError('ERR_CARD_FETCH', { details: { url: withoutQuery(url), status } })
+      }
+      const text = status === 304 && known !== undefined ? known.text : await readBounded(response, MAX_CARD_BYTES)
+      const etag = response.headers.get('etag') ?? (status === 304 ? known?.etag : undefined)
+      const control = response.headers.get('cache-control') ?? ''
+      if (/\bno-store\b/i.test(control)) texts.delete(url)
+      else texts.set(url, { text, etag, freshUntilMs: freshUntil(control, response.headers.get('age'), clock()) })
+      return text
+    } catch (cause) {
+      if (cause instanceof TrustError) throw cause
+      throw new TrustError('ERR_CARD_FETCH', { details: { url: withoutQuery(url) }, cause })
     }
-    const text = new Uint8Array(await response.arrayBuffer())
-    if (response.status !== 200)
-      throw new TrustError('ERR_CARD_FETCH', { details: { url: withoutQuery(url), status: response.status } })
-    texts.set(url, {
-      text,
-      etag: response.headers.get('etag') ?? undefined,
-      freshUntilMs: freshUntil(response, clock()),
-    })
-    return text
   }
 
   return Object.freeze({
@@ -133,7 +163,7 @@ export async function createCardClient(options: CardClientOptions): Promise<Card
         throw fault
       }
     },
-    acceptExtendedCard: (given: string, cardText: string) => judge(cardUrl(given), cardText),
+    acceptExtendedCard: async (given: string, cardText: string) => judge(cardUrl(given), cardText, true),
     current: (given: string) => currents.get(cardUrl(given)),
     close: async () => egress?.close(),
   })
@@ -150,31 +180,28 @@ export async function fetchCard(url: string, options: CardClientOptions): Promis
 }
 
 function cardUrl(text: string): string {
-  if (!URL.canParse(text)) throw new TypeError('"url" must be an absolute URL')
+  if (!URL.canParse(text)) throw new TrustError('ERR_EGRESS_URL', { hint: 'a card URL is absolute' })
   const url = new URL(text)
+  // Whatever fetches: a `fetch` of the caller's would answer `data:`, and no file is ever a card.
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw new TrustError('ERR_EGRESS_SCHEME')
   url.hash = ''
   return url.pathname === '/' && url.search === '' ? new URL(WELL_KNOWN, url).href : url.href
 }
 
-function freshUntil(response: Response, nowMs: number): number {
-  const control = response.headers.get('cache-control') ?? ''
-  if (/\bno-(?:store|cache)\b/i.test(control)) return nowMs
-  const seconds = Number(/\bmax-age=(\d{1,9})\b/i.exec(control)?.[1] ?? 0)
-  return nowMs + Math.min(seconds, MAX_AGE_SECONDS) * 1000
+/** RFC 9111 §4.2, for what is explicit only. */
+function freshUntil(control: string, age: string | null, nowMs: number): number {
+  if (/\bno-cache\b/i.test(control)) return nowMs
+  const maxAge = Number(/(?:^|[\s,])max-age=(\d{1,9})\b/i.exec(control)?.[1] ?? 0)
+  const seconds = Math.min(maxAge, MAX_AGE_SECONDS) - (/^\d{1,9}$/.test(age ?? '') ? Number(age) : 0)
+  return nowMs + seconds * 1000
 }
 
 function objectOf(text: string | Uint8Array): Record<string, unknown> {
   const value = parseStrictJson(text)
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new TrustError('ERR_CARD_SHAPE' satisfies ErrorCode)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new TrustError('ERR_CARD_SHAPE')
   return value as Record<string, unknown>
 }
 
 function isLoaded(trust: LoadedTrust | string | object): trust is LoadedTrust {
   return typeof trust === 'object' && 'keysFor' in trust && 'mode' in trust
-}
-
-/** A query may carry a secret: errors name the rest. */
-function withoutQuery(url: string): string {
-  return url.split('?', 1)[0] as string
 }

@@ -7,12 +7,12 @@ import { parseStrictJson } from '../internal/json.ts'
 import type { Pin } from './pins.ts'
 
 const pinSchema = z.strictObject({
-  signer: z.string().nullable(),
+  signers: z.array(z.string()),
   version: z.string(),
   hosts: z.array(z.string()),
   schemes: z.record(z.string(), z.string()),
   requirements: z.array(z.string()),
-  capabilities: z.record(z.string(), z.boolean()),
+  capabilities: z.record(z.string(), z.string()),
   skills: z.record(z.string(), z.array(z.string())),
 })
 const fileSchema = z.strictObject({ version: z.literal(1), cards: z.record(z.string(), pinSchema) })

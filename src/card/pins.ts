@@ -1,16 +1,27 @@
-/** What was seen of a card, and what is different now. Wording may change; where, who and how safely may not. */
-
+/**
+ * What was seen of a card, and what is different now. Wording may change; where, who and how safely may not.
+ *
+ * Taken from the card as it is written and not from what this package understands of it: a token endpoint or an
+ * authorization page that nobody here reads is still where a client would go.
+ */
 import { parseCard } from '../protocol/card.ts'
 import type { Requirement } from '../protocol/card-model.ts'
+import { isObject, own as member } from '../protocol/json-object.ts'
+import { JCS, serialize } from './canonicalize.ts'
+import type { VerifyResult } from './verify.ts'
 
 /** The structure of a card that matters to trust. Plain data, for a lock file. */
 export interface Pin {
-  readonly signer: string | null
+  /** Name and key thumbprint of each signature that verified; empty for an unsigned card. */
+  readonly signers: readonly string[]
   readonly version: string
+  /** URL, binding, protocol version and tenant of each interface. */
   readonly hosts: readonly string[]
+  /** Scheme name to its definition without descriptions, as JSON. */
   readonly schemes: Readonly<Record<string, string>>
   readonly requirements: readonly string[]
-  readonly capabilities: Readonly<Record<string, boolean>>
+  /** Flags, and the URI of each extension, to their value as JSON. */
+  readonly capabilities: Readonly<Record<string, string>>
   /** Skill id to its requirements. */
   readonly skills: Readonly<Record<string, readonly string[]>>
 }
@@ -28,18 +39,31 @@ export interface Drift {
   readonly weaker: boolean
 }
 
-/** The pin of a card (as `verifyCard` returns it) signed by `signer`; `null` for an unsigned one. */
-export function pinOf(card: Readonly<Record<string, unknown>>, signer: string | null): Pin {
+/** The pin of a card as `verifyCard` returns it, with that result; without it, of a card whose signer nobody checked. */
+export function pinOf(card: Readonly<Record<string, unknown>>, verification?: VerifyResult): Pin {
   const { model } = parseCard(card)
+  const signatures = verification?.ok === true ? verification.signatures.filter(({ ok }) => ok) : []
+  const written = member(card, 'securitySchemes')
+  const capabilities = member(card, 'capabilities')
+  const extensions = isObject(capabilities) ? member(capabilities, 'extensions') : undefined
   return {
-    signer,
+    signers: sorted(signatures.map(({ signer = '', thumbprint = '' }) => `${signer} ${thumbprint}`)),
     version: model.version,
     hosts: sorted(
-      model.interfaces.map(({ url, binding, tenant }) => [originOf(url), binding, tenant ?? ''].join(' ').trim()),
+      model.interfaces.map(({ url, binding, version, tenant }) =>
+        [hrefOf(url), binding, version, tenant].filter(Boolean).join(' '),
+      ),
     ),
-    schemes: Object.fromEntries([...model.schemes].map(([name, scheme]) => [name, JSON.stringify(scheme)])),
+    schemes: Object.fromEntries(
+      Object.entries(isObject(written) ? written : {}).map(([name, scheme]) => [name, structure(scheme)]),
+    ),
     requirements: requirementTexts(model.requirements),
-    capabilities: { ...model.capabilities },
+    capabilities: Object.fromEntries([
+      ...Object.entries(model.capabilities).map(([name, value]) => [name, String(value)] as const),
+      ...(Array.isArray(extensions) ? extensions : [])
+        .filter(isObject)
+        .map((extension) => [String(member(extension, 'uri')), structure(extension)] as const),
+    ]),
     skills: Object.fromEntries(
       [...model.skills.values()].map(({ id, requirements }) => [id, requirementTexts(requirements ?? [])]),
     ),
@@ -49,8 +73,11 @@ export function pinOf(card: Readonly<Record<string, unknown>>, signer: string | 
 /** Every structural difference, in a fixed order; empty when only text changed. */
 export function driftOf(before: Pin, after: Pin): readonly Drift[] {
   const found: Drift[] = []
-  if (before.signer !== after.signer) {
-    found.push(changed('signer', 'signature', before.signer ?? 'unsigned', after.signer ?? 'unsigned', true))
+  // While one key follows another, cards are signed with both: one that is known is enough.
+  const known = before.signers.length === 0 && after.signers.length === 0
+  if (!known && !after.signers.some((signer) => before.signers.includes(signer))) {
+    const text = (signers: readonly string[]) => signers.join(', ') || 'unsigned'
+    found.push(changed('signer', 'signature', text(before.signers), text(after.signers), before.signers.length > 0))
   }
   found.push(...lists('host', before.hosts, after.hosts, { added: true, removed: false }))
   found.push(...maps('scheme', before.schemes, after.schemes, { added: false, removed: true, changed: true }))
@@ -62,7 +89,7 @@ export function driftOf(before: Pin, after: Pin): readonly Drift[] {
     }),
   )
   found.push(
-    ...maps('capability', textOf(before.capabilities), textOf(after.capabilities), {
+    ...maps('capability', before.capabilities, after.capabilities, {
       added: false,
       removed: false,
       changed: false,
@@ -147,18 +174,37 @@ function sorted(list: readonly string[]): string[] {
   return [...new Set(list)].sort()
 }
 
-function originOf(url: string): string {
-  return URL.canParse(url) ? new URL(url).origin : url
+/** As a URL parser has it, so that spelling is no drift. */
+function hrefOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).href : url
 }
 
-/** Numbers compared as numbers, part by part; a version that is no list of numbers says nothing. */
+/** JSON of a scheme or an extension without its prose: descriptions, and what each scope is said to be for. */
+function structure(value: unknown): string {
+  return serialize(withoutProse(value), JCS)
+}
+
+function withoutProse(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutProse)
+  if (!isObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([name]) => name !== 'description')
+      .map(([name, one]) => [name, name === 'scopes' && isObject(one) ? Object.keys(one).sort() : withoutProse(one)]),
+  )
+}
+
+/** Semantic versioning §11, leniently: numbers as numbers, a pre-release below its release. Other versions say nothing. */
 function isLower(version: string, than: string): boolean {
-  const parts = (text: string) => (/^\d+(?:\.\d+)*$/.test(text) ? text.split('.').map(Number) : undefined)
-  const [a, b] = [parts(version), parts(than)]
-  if (a === undefined || b === undefined) return false
-  for (let index = 0; index < Math.max(a.length, b.length); index += 1) {
-    const difference = (a[index] ?? 0) - (b[index] ?? 0)
+  const read = (text: string) => /^v?(\d+(?:\.\d+)*)(?:-([0-9A-Za-z.-]+))?(?:\+.*)?$/.exec(text)
+  const [a, b] = [read(version), read(than)]
+  if (a === null || b === null) return false
+  const [x, y] = [a, b].map(([, numbers = '']) => numbers.split('.').map(Number)) as [number[], number[]]
+  for (let index = 0; index < Math.max(x.length, y.length); index += 1) {
+    const difference = (x[index] ?? 0) - (y[index] ?? 0)
     if (difference !== 0) return difference < 0
   }
-  return false
+  const [early, late] = [a[2], b[2]]
+  if (early === undefined || late === undefined) return early !== undefined && late === undefined
+  return early.localeCompare(late, 'en', { numeric: true }) < 0
 }

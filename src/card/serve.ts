@@ -2,15 +2,16 @@
 import { createHash } from 'node:crypto'
 import type { JWK } from 'jose'
 import { parseStrictJson } from '../internal/json.ts'
+import { loadVerificationKey } from '../internal/verification-key.ts'
 import { JCS, serialize } from './canonicalize.ts'
 import { publicJwkOf, type SignCardOptions, signCard } from './sign.ts'
 
 export interface ServedCardOptions {
   /** The card: text, or JSON. Its URLs are served as they are; nothing is taken from a request. */
   readonly card: string | object
-  /** Keys that sign, the current one first; two of them while one replaces the other. Empty: served as it is. */
+  /** Keys that sign, the current one first; two of them while one replaces the other. Empty: what others signed stays. */
   readonly keys?: readonly Omit<SignCardOptions, 'signatures'>[]
-  /** Public keys still published although they sign no more. */
+  /** Public keys to publish although they do not sign here: those of yesterday, or of tomorrow. */
   readonly retiredKeys?: readonly JWK[]
   /** Default 300. */
   readonly maxAgeSeconds?: number
@@ -28,7 +29,10 @@ export interface ServedCard {
   readonly jwks: ServedDocument
 }
 
-/** Signs now; rejects as `signCard` does. */
+/**
+ * Signs now; rejects as `signCard` does. Throws `TypeError` for a "retiredKeys" that holds anything but public keys with
+ * a `kid` of their own: what is in it is published.
+ */
 export async function createServedCard(options: ServedCardOptions): Promise<ServedCard> {
   const { keys = [], retiredKeys = [], maxAgeSeconds = 300 } = options
   if (!Number.isSafeInteger(maxAgeSeconds) || maxAgeSeconds < 0 || maxAgeSeconds > 86_400) {
@@ -39,6 +43,15 @@ export async function createServedCard(options: ServedCardOptions): Promise<Serv
   for (const [index, key] of keys.entries())
     text = (await signCard(text, { ...key, signatures: index === 0 ? 'replace' : 'add' })).text
   const published = [...(await Promise.all(keys.map(publicJwkOf))), ...retiredKeys]
+  const kids = new Set<string>()
+  for (const jwk of published) {
+    const loaded = loadVerificationKey(jwk)
+    if (!loaded.ok) throw new TypeError(`"retiredKeys" must hold public keys: ${loaded.reason}`)
+    const { kid } = loaded.key
+    if (kid === undefined || kids.has(kid))
+      throw new TypeError('"keys" and "retiredKeys" must each have a kid of its own')
+    kids.add(kid)
+  }
   return Object.freeze({
     card: document(text, 'application/json', maxAgeSeconds),
     jwks: document(serialize({ keys: published }, JCS), 'application/jwk-set+json', maxAgeSeconds),

@@ -2,6 +2,7 @@
 import { type ErrorCode, TrustError } from '../errors.ts'
 import { parseStrictJson } from '../internal/json.ts'
 import { parseRfc3339 } from '../internal/rfc3339.ts'
+import { thumbprintOf } from '../internal/thumbprint.ts'
 import { verifySignature, verifySignatureAsync } from '../internal/verification-key.ts'
 import { type Payload, Payloads } from './payloads.ts'
 import { type Coverage, coverageOf, DEFAULT_PROFILES, PROFILES, type Profile } from './profiles.ts'
@@ -41,6 +42,8 @@ export interface SignatureResult {
   readonly kid?: string
   readonly alg?: string
   readonly signer?: string
+  /** Of the key that verified it, RFC 7638 with SHA-256: another key under the same `kid` has another. */
+  readonly thumbprint?: string
   readonly profile?: Profile
 }
 
@@ -208,7 +211,10 @@ async function verifyEntry(
         ...(context.origin === undefined ? {} : { origin: context.origin }),
         urls: interfaceUrls(payload.card()),
       })
-      if (refusal === undefined) return { ok: true, ...named, signer: key.signer, profile, by: { key, payload } }
+      if (refusal === undefined) {
+        const { signer } = key
+        return { ok: true, ...named, signer, thumbprint: thumbprintOf(key.key), profile, by: { key, payload } }
+      }
       // Another signer may have the same key, and this origin in its scope.
       refused ??= { ...refuse(refusal), signer: key.signer, profile }
     }

@@ -173,7 +173,7 @@ export async function cardInspectCommand(args: readonly string[], io: Io): Promi
   const [file, ...more] = positionals
   if (file === undefined || more.length > 0) return usage(io, 'card inspect needs one FILE or URL')
   const card = parseStrictJson(await bytesOf(file, io), { unsafeIntegers: 'round' }) as Record<string, unknown>
-  const pin = pinOf(card, null)
+  const pin = pinOf(card)
   if (values.json) io.stdout.write(`${JSON.stringify(pin)}\n`)
   else {
     const { model } = parseCard(card)
@@ -201,7 +201,7 @@ export async function cardDiffCommand(args: readonly string[], io: Io): Promise<
   if (before === undefined || after === undefined || more.length > 0)
     return usage(io, 'card diff needs OLD and NEW, and nothing else')
   const pin = async (file: string) =>
-    pinOf(parseStrictJson(await bytesOf(file, io), { unsafeIntegers: 'round' }) as Record<string, unknown>, null)
+    pinOf(parseStrictJson(await bytesOf(file, io), { unsafeIntegers: 'round' }) as Record<string, unknown>)
   const drift = driftOf(await pin(before), await pin(after))
   io.stdout.write(values.json ? `${JSON.stringify(drift)}\n` : formatDrift(drift))
   return drift.some(({ weaker }) => weaker) ? exit.denied : exit.ok

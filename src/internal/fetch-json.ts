@@ -20,7 +20,7 @@ export async function fetchJson(fetch: typeof globalThis.fetch, url: string, acc
     throw new TrustError('ERR_FETCH_FAILED', { details: { ...details, reason: `status ${response.status}` } })
   }
   try {
-    return parseStrictJson(await abandonable(readBounded(response), signal))
+    return parseStrictJson(await abandonable(readBounded(response, MAX_BYTES), signal))
   } catch (cause) {
     throw new TrustError('ERR_FETCH_FAILED', {
       details: { ...details, reason: 'not a JSON document within the limits' },
@@ -37,18 +37,20 @@ function abandonable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   })
 }
 
-async function readBounded(response: Response): Promise<Buffer> {
+/** Rejects with `ERR_EGRESS_RESPONSE_SIZE`. */
+export async function readBounded(response: Response, maxBytes: number): Promise<Buffer> {
   const chunks: Uint8Array[] = []
   let size = 0
   // Counted as it arrives: Content-Length is the sender's claim, and a compressed body is larger than it says.
   for await (const chunk of response.body ?? []) {
     size += chunk.byteLength
-    if (size > MAX_BYTES) throw new RangeError(`the body is larger than ${MAX_BYTES} bytes`)
+    if (size > maxBytes) throw new TrustError('ERR_EGRESS_RESPONSE_SIZE', { details: { limit: maxBytes } })
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
 }
 
-function withoutQuery(url: string): string {
+/** For errors and logs: a query may carry a secret. */
+export function withoutQuery(url: string): string {
   return url.split(/[?#]/, 1)[0] as string
 }

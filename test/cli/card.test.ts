@@ -120,10 +120,11 @@ describe('card sign, verify, inspect, diff', () => {
   it('inspect and diff show structure; a weaker card is exit code 3', () => {
     expect(run(['inspect', 'signed.json']).stdout).toBe(
       `Rig 1.0.0 (A2A 1.0, 1 signature)
-interface   https://agent.example HTTP+JSON
-interface   https://agent.example JSONRPC
-scheme      key {"kind":"apiKey","location":"header","name":"X-API-Key"}
-scheme      login {"kind":"oauth2","scopes":["a2a:pay","a2a:use"],"tokenUrls":["https://issuer.example/token"]}
+interface   https://agent.example/a2a JSONRPC 0.3
+interface   https://agent.example/a2a JSONRPC 1.0
+interface   https://agent.example/rest HTTP+JSON 1.0
+scheme      key {"apiKeySecurityScheme":{"location":"header","name":"X-API-Key"}}
+scheme      login {"oauth2SecurityScheme":{"flows":{"clientCredentials":{"scopes":["a2a:pay","a2a:use"],"tokenUrl":"https://issuer.example/token"}}}}
 requires    login(a2a:use)
 skill       echo
 `,

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { AgentCard } from '@a2a-js/sdk'
-import { DefaultRequestHandler, InMemoryTaskStore } from '@a2a-js/sdk/server'
+import { DefaultRequestHandler, InMemoryTaskStore, ServerCallContext } from '@a2a-js/sdk/server'
 import { agentCardHandler as sdkCardHandler } from '@a2a-js/sdk/server/express'
 import express from 'express'
 import { exportJWK, generateKeyPair, type JWK } from 'jose'
@@ -18,6 +18,7 @@ import {
   driftOf,
   fetchCard,
   formatDrift,
+  lintTrust,
   loadTrust,
   pinOf,
   readPins,
@@ -98,6 +99,9 @@ const trustOf = (changes: Record<string, unknown> = {}, signer: Record<string, u
 const serve = (text: string, headers: Record<string, string> = {}) => {
   answer = (_, response) => response.writeHead(200, { 'content-type': 'application/json', ...headers }).end(text)
 }
+/** Key sets are behind https: URLs; the server here answers for all of them. */
+const toServer: typeof globalThis.fetch = (input, init) =>
+  egress.fetch(`${base}${new URL(input instanceof Request ? input.url : input).pathname}`, init)
 const reasonOf = async (text: string, trust: Awaited<ReturnType<typeof trustOf>>, origin = base) => {
   const result = await verifyCard(text, { trust, origin }, { at: NOW })
   return result.ok ? 'ok' : result.reason
@@ -179,31 +183,177 @@ describe('trust file', () => {
   })
 
   it('A21 P48 200 cards with random kids in a second cause one request', async () => {
-    let sets = 0
+    serve(JSON.stringify({ keys: [publicOf(key)] }))
     const trust = await loadTrust({
       trust: { version: 1, signers: [{ name: 'acme', origins: [base], jwks: 'https://keys.example/jwks.json' }] },
       clock: () => NOW * 1000,
-      fetch: async () => {
-        sets += 1
-        return new Response(JSON.stringify({ keys: [publicOf(key)] }), {
-          headers: { 'content-type': 'application/json' },
-        })
-      },
+      fetch: toServer,
     })
     const text = await signed()
     const card = JSON.parse(text) as { signatures: { protected: string; signature: string }[] }
     const reasons = new Set<string>()
-    for (let index = 0; index < 200; index += 1) {
+    const judged = Array.from({ length: 200 }, async (_, index) => {
       const header = Buffer.from(JSON.stringify({ alg: 'ES256', kid: `random-${index}`, typ: 'JOSE' })).toString(
         'base64url',
       )
       reasons.add(
         await reasonOf(JSON.stringify({ ...card, signatures: [{ ...card.signatures[0], protected: header }] }), trust),
       )
-    }
+    })
+    await Promise.all(judged)
     expect([...reasons]).toEqual(['ERR_CARD_KEY_UNKNOWN'])
     expect(await reasonOf(text, trust)).toBe('ok')
-    expect(sets).toBe(1)
+    expect(requests.map(({ url }) => url)).toEqual(['/jwks.json'])
+  })
+
+  it('A21 however many jku URLs cards name, requests are bounded', async () => {
+    serve(JSON.stringify({ keys: [publicOf(other)] }))
+    const trust = await loadTrust({
+      trust: { version: 1, jku: { allow: ['https://keys.example'] } },
+      clock: () => NOW * 1000,
+      fetch: toServer,
+    })
+    const reasons = new Set<string>()
+    for (let index = 0; index < 130; index += 1) {
+      const jku = `https://keys.example/${index}`
+      const { text } = await signCard(JSON.stringify(cardOf()), { key: other, jku })
+      const result = await verifyCard(text, { trust }, { at: NOW })
+      reasons.add(result.ok ? 'ok' : result.reason)
+    }
+    expect([...reasons]).toEqual(['ERR_CARD_ORIGIN', 'ERR_CARD_KEY_UNAVAILABLE'])
+    expect(requests).toHaveLength(100)
+  })
+
+  it('A18 a revoked key and a signer whose time is over do not come back through jku', async () => {
+    serve(JSON.stringify({ keys: [publicOf(key)] }))
+    const jku = 'https://keys.example/jwks.json'
+    const own = {
+      supportedInterfaces: [{ url: 'https://keys.example/a2a', protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
+    }
+    const { text } = await signCard(JSON.stringify(cardOf(own)), { key, jku })
+    const by = (signer: Record<string, unknown>) =>
+      loadTrust({
+        trust: {
+          version: 1,
+          jku: { allow: ['https://keys.example'] },
+          signers: [{ name: 'acme', origins: ['https://keys.example'], keys: [publicOf(key)], ...signer }],
+        },
+        fetch: toServer,
+        clock: () => NOW * 1000,
+      })
+    const at = 'https://keys.example'
+    expect(await reasonOf(text, await by({ revoked: ['k1'] }), at)).toBe('ERR_CARD_KEY_REVOKED')
+    expect(await reasonOf(text, await by({ keys: [publicOf(other)], revoked: ['k1'] }), at)).toBe(
+      'ERR_CARD_KEY_REVOKED',
+    )
+    expect(await reasonOf(text, await by({ notAfter: NOW - 1 }), at)).toBe('ERR_CARD_KEY_EXPIRED')
+    expect(requests).toEqual([])
+    expect(await reasonOf(text, await by({ keys: [publicOf(other)] }), at)).toBe('ok')
+  })
+
+  it('A19 P129 signers of other origins are neither asked nor in the way, under one kid', async () => {
+    const fetched: string[] = []
+    const many = Array.from({ length: 8 }, (_, index) => ({
+      name: `other-${index}`,
+      origins: [`https://o${index}.example`],
+      ...(index % 2 === 0
+        ? { jwks: `https://o${index}.example/jwks.json` }
+        : { keys: [{ ...publicOf(other), kid: 'k1' }] }),
+    }))
+    const trust = await loadTrust({
+      trust: { version: 1, signers: [...many, { name: 'acme', origins: [base], keys: [publicOf(key)] }] },
+      fetch: (input) => {
+        fetched.push(String(input))
+        return Promise.reject(new Error('down'))
+      },
+    })
+    expect(await verifyCard(await signed(), { trust, origin: base }, { at: NOW })).toMatchObject({
+      ok: true,
+      signer: 'acme',
+    })
+    expect(await reasonOf(await signed({}, { ...other, kid: 'k1' }), trust)).toBe('ERR_CARD_SIGNATURE_INVALID')
+    expect(fetched).toEqual([])
+  })
+
+  it('A97 interfaces written as gRPC targets are held to the scope like URLs', async () => {
+    const trust = await trustOf({}, { origins: [base, 'https://grpc.acme.example:50051'] })
+    const grpc = (url: string) =>
+      signed({ supportedInterfaces: [{ url, protocolBinding: 'GRPC', protocolVersion: '1.0' }] })
+    expect(await reasonOf(await grpc('grpc.acme.example:50051'), trust)).toBe('ok')
+    for (const url of [
+      'evil:443',
+      'grpc.acme.example:443',
+      'http://grpc.acme.example:50051',
+      'dns:///grpc.acme.example',
+      '//evil.example',
+      '/a2a',
+    ])
+      expect(await reasonOf(await grpc(url), trust), url).toBe('ERR_CARD_ORIGIN')
+  })
+
+  it.each([
+    ['*', /everybody/],
+    ['https://*', /everybody/],
+    ['https://*.com', /everybody below a top-level domain/],
+    ['https://*.co.uk', /everybody below co\.uk/],
+    ['https://*.vercel.app', /everybody below vercel\.app/],
+    ['https://agent.example/', /such as https:\/\/agent\.example,/],
+    ['Agent.Example', /such as https:\/\/agent\.example,/],
+    ['https://a.example:99999', /must be an origin/],
+    ['https://[::::]', /must be an origin/],
+    ['https://*.*.example.com', /must be an origin/],
+    ['ftp://a.example', /must be an origin/],
+  ])('P60 %s is no scope, and the message says what to write', async (pattern, message) => {
+    const [problem, ...more] = await lintTrust({
+      trust: { version: 1, signers: [{ name: 'a', origins: [pattern], keys: [publicOf(key)] }] },
+    })
+    expect(problem).toMatchObject({
+      code: 'ERR_POLICY_VALUE',
+      severity: 'error',
+      message: expect.stringMatching(message) as string,
+    })
+    expect(more).toEqual([])
+  })
+
+  it('P60 a wildcard ends at a label, and scheme and port are part of it', async () => {
+    const trust = await trustOf({}, { origins: [base, 'https://*.acme.example'] })
+    const at = async (url: string) =>
+      reasonOf(
+        await signed({ supportedInterfaces: [{ url, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }] }),
+        trust,
+      )
+    expect(await at('https://a.acme.example/x')).toBe('ok')
+    for (const url of [
+      'https://evilacme.example',
+      'https://acme.example',
+      'https://a.acme.example.evil.test',
+      'http://a.acme.example',
+      'https://a.acme.example:8443',
+      'https://a.acme.example@evil.test',
+    ])
+      expect(await at(url), url).toBe('ERR_CARD_ORIGIN')
+  })
+
+  it('what is valid and weak is said, and does not stop the start', async () => {
+    const lint = async (file: Record<string, unknown>, signer: Record<string, unknown> = {}) =>
+      (
+        await lintTrust({
+          trust: { version: 1, signers: [{ name: 'a', origins: [base], keys: [publicOf(key)], ...signer }], ...file },
+          clock: () => NOW * 1000,
+        })
+      ).map(({ severity, pointer }) => `${severity} ${pointer}`)
+    expect(await lint({})).toEqual([])
+    expect(await lint({ mode: 'off' })).toEqual(['warning /mode'])
+    expect(await lint({}, { notAfter: NOW - 1 })).toEqual(['warning /signers/0/notAfter'])
+    expect(await lint({}, { revoked: ['k1'] })).toEqual(['warning /signers/0/keys'])
+    expect(
+      await lint({}, { keys: [publicOf(key), { kty: 'EC', crv: 'P-256', x: 'AA', y: 'AA', kid: 'bad' }] }),
+    ).toEqual(['warning /signers/0/keys/1'])
+    expect(await lint({}, { keys: [key] })).toEqual(['error /signers/0/keys/0'])
+    expect(await lint({}, { keys: [{ ...publicOf(key), kid: undefined }] })).not.toEqual([])
+    expect(await lint({}, { keys: [publicOf(key), { ...publicOf(other), kid: 'k1' }] })).toEqual([
+      'error /signers/0/keys/1/kid',
+    ])
   })
 
   it.each([
@@ -312,6 +462,77 @@ describe('client', () => {
     expect(client.current(base)?.card).toMatchObject({ name: 'Extended' })
   })
 
+  it('asks once for all who ask at the same time, and hands out what nobody can change', async () => {
+    serve(await signed())
+    const client = await createCardClient({ trust: await trustOf(), fetch: egress.fetch, clock: () => NOW * 1000 })
+    const cards = await Promise.all(Array.from({ length: 50 }, () => client.fetchCard(base)))
+    expect(requests).toHaveLength(1)
+    expect(() => ((cards[0]?.card.capabilities as Record<string, unknown>).streaming = false)).toThrow(TypeError)
+    expect(client.current(base)?.card).toMatchObject({ capabilities: { streaming: true } })
+  })
+
+  it('prefer: once a signed card was seen, taking the signature off gains nothing', async () => {
+    const client = await createCardClient({
+      trust: await trustOf({ mode: 'prefer' }),
+      fetch: egress.fetch,
+      clock: () => NOW * 1000,
+    })
+    const unsigned = JSON.stringify(cardOf({ name: 'Stripped' }))
+    serve(unsigned)
+    expect(await client.fetchCard(base)).toMatchObject({ verified: false })
+    serve(await signed())
+    expect(await client.fetchCard(base)).toMatchObject({ verified: true })
+    serve(unsigned)
+    await expect(client.fetchCard(base)).rejects.toMatchObject({ code: 'ERR_CARD_UNSIGNED' })
+    await expect(client.acceptExtendedCard(base, unsigned)).rejects.toMatchObject({ code: 'ERR_CARD_UNSIGNED' })
+    expect(client.current(base)).toMatchObject({ verified: true, card: { name: 'Agent' } })
+  })
+
+  it.each([
+    ['max-age=60', {}, 1],
+    ['max-age=60', { age: '60' }, 2],
+    ['no-store, max-age=60', {}, 2],
+    ['max-age=60, no-cache', {}, 2],
+    ['s-maxage=60', {}, 2],
+    ['', {}, 2],
+  ])('RFC 9111: two calls under Cache-Control "%s" %j cause %i requests', async (control, headers, count) => {
+    serve(await signed(), { ...(control === '' ? {} : { 'cache-control': control }), ...headers })
+    const client = await createCardClient({ trust: await trustOf(), fetch: egress.fetch, clock: () => NOW * 1000 })
+    for (let round = 0; round < 2; round += 1) await client.fetchCard(base)
+    expect(requests).toHaveLength(count)
+  })
+
+  it('A99 A100 only http and https, bounded whatever fetches, and no query in an error', async () => {
+    const client = await createCardClient({ trust: { version: 1, mode: 'off' }, fetch: globalThis.fetch })
+    for (const [url, code] of [
+      ['data:application/json,{}', 'ERR_EGRESS_SCHEME'],
+      ['file:///etc/passwd', 'ERR_EGRESS_SCHEME'],
+      ['htp://h/card.json', 'ERR_EGRESS_SCHEME'],
+      ['//h/card.json', 'ERR_EGRESS_URL'],
+      ['/etc/passwd', 'ERR_EGRESS_URL'],
+    ] as const) {
+      await expect(client.fetchCard(url)).rejects.toMatchObject({ code })
+      await expect(client.acceptExtendedCard(url, '{}')).rejects.toMatchObject({ code })
+    }
+    serve(' '.repeat(3 * 1024 * 1024))
+    await expect(client.fetchCard(base)).rejects.toMatchObject({ code: 'ERR_EGRESS_RESPONSE_SIZE' })
+    answer = (_, response) => response.writeHead(404).end()
+    const fault: unknown = await client.fetchCard(`${base}/card?token=secret`).catch((reason: unknown) => reason)
+    expect(fault).toMatchObject({ code: 'ERR_CARD_FETCH', details: { url: `${base}/card`, status: 404 } })
+    answer = ({ url }, response) =>
+      url === '/elsewhere' ? response.end('{}') : response.writeHead(302, { location: '/elsewhere' }).end()
+    await expect(client.fetchCard(base)).rejects.toMatchObject({ code: 'ERR_CARD_FETCH' })
+    expect(requests.map(({ url }) => url)).not.toContain('/elsewhere')
+    answer = (request) => request.socket.destroy()
+    await expect(client.fetchCard(`${base}/card?token=secret`)).rejects.toMatchObject({
+      code: 'ERR_CARD_FETCH',
+      details: { url: `${base}/card` },
+    })
+    await expect(createCardClient({ trust: { version: 1, mode: 'off' }, maxEntries: 0 })).rejects.toThrow(
+      '"maxEntries"',
+    )
+  })
+
   it('A13 P125 a card whose URL a proxy rewrote is refused, and the reason says why', async () => {
     serve((await signed()).replace(`${base}/a2a`, `${base}/via-proxy`))
     const client = await createCardClient({ trust: await trustOf(), fetch: egress.fetch, clock: () => NOW * 1000 })
@@ -331,52 +552,145 @@ describe('client', () => {
 })
 
 describe('pins', () => {
-  const pin = (changes: Record<string, unknown> = {}, signer: string | null = 'acme') => pinOf(cardOf(changes), signer)
+  const pin = async (changes: Record<string, unknown> = {}, by = key) => {
+    const { text } = await signCard(JSON.stringify(cardOf(changes)), { key: by })
+    const result = await verifyCard(text, { jwks: { keys: [publicOf(key), publicOf(other), publicOf(by)] } })
+    if (!result.ok) throw new Error(result.reason)
+    return pinOf(result.card, result)
+  }
+  const kinds = async (after: ReturnType<typeof pin>, before = pin()) =>
+    driftOf(await before, await after).map(({ kind, change, weaker }) => `${kind} ${change}${weaker ? ' weaker' : ''}`)
+  const at = (url: string, more: Record<string, unknown> = {}) => ({
+    supportedInterfaces: [{ url, protocolBinding: 'JSONRPC', protocolVersion: '1.0', ...more }],
+  })
+  const oauth = (flow: Record<string, unknown>, description = 'x') => ({
+    securitySchemes: {
+      b: {
+        oauth2SecurityScheme: {
+          description,
+          flows: {
+            authorizationCode: {
+              authorizationUrl: 'https://i.example/a',
+              tokenUrl: 'https://i.example/t',
+              scopes: { x: description },
+              ...flow,
+            },
+          },
+        },
+      },
+    },
+  })
 
-  it('A23 text may change in silence; host, requirement, key and version may not', () => {
-    const before = pin()
-    expect(driftOf(before, pin({ description: 'other', name: 'Other', version: '1.3.0' }))).toEqual([])
-    const kinds = (after: ReturnType<typeof pin>) =>
-      driftOf(before, after).map(({ kind, change, weaker }) => `${kind} ${change}${weaker ? ' weaker' : ''}`)
-    const interfaces = cardOf().supportedInterfaces as object[]
+  it('A23 text may change in silence; where, how and who may not', async () => {
+    expect(await kinds(pin({ description: 'other', name: 'Other', version: '1.3.0' }))).toEqual([])
+    expect(await kinds(pin(oauth({}, 'other words')), pin(oauth({})))).toEqual([])
+    const [first] = cardOf().supportedInterfaces as object[]
     expect(
-      kinds(
+      await kinds(pin({ supportedInterfaces: [first, ...at('https://evil.example').supportedInterfaces] })),
+    ).toEqual(['host added weaker'])
+    expect(await kinds(pin(at(`${base}/elsewhere`)))).toEqual(['host added weaker', 'host removed'])
+    expect(await kinds(pin(at(`${base}/a2a`, { tenant: 't' })))).toEqual(['host added weaker', 'host removed'])
+    expect(await kinds(pin({ securityRequirements: [] }))).toEqual(['requirement removed weaker'])
+    expect(await kinds(pin({ securityRequirements: [{ schemes: { b: { list: [] } } }, { schemes: {} }] }))).toContain(
+      'requirement added weaker',
+    )
+    expect(
+      await kinds(
         pin({
-          supportedInterfaces: [
-            ...interfaces,
-            { url: 'https://evil.example', protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
+          skills: [
+            { id: 's', name: 'S', description: 'd', tags: ['t'] },
+            { id: 'n', name: 'N', description: 'd', tags: ['t'] },
           ],
         }),
       ),
-    ).toEqual(['host added weaker'])
-    expect(kinds(pin({ securityRequirements: [] }))).toEqual(['requirement removed weaker'])
-    expect(kinds(pin({}, 'mallory'))).toEqual(['signer changed weaker'])
-    expect(kinds(pin({ version: '1.0.0' }))).toEqual(['version changed weaker'])
-    expect(kinds(pin({ securityRequirements: [{ schemes: { b: { list: [] } } }, { schemes: {} }] }))).toContain(
-      'requirement added weaker',
-    )
-    expect(kinds(pin({ skills: [] }))).toEqual(['skill removed'])
-    expect(formatDrift(driftOf(before, pin({ version: '1.0.0' })))).toBe('! version changed version: 1.2.0 -> 1.0.0\n')
+    ).toEqual(['skill added'])
+    expect(
+      await kinds(pin({ capabilities: { streaming: true, extensions: [{ uri: 'urn:x', required: true }] } })),
+    ).toEqual(['capability added'])
   })
 
-  it('a drifted card is refused, and told in audit', async () => {
+  it('A23 where a client would log in is pinned, whether or not it is read here', async () => {
+    for (const flow of [
+      { authorizationUrl: 'https://evil.example/a' },
+      { tokenUrl: 'https://evil.example/t' },
+      { refreshUrl: 'https://evil.example/r' },
+    ])
+      expect(await kinds(pin(oauth(flow)), pin(oauth({})))).toEqual(['scheme changed weaker'])
+  })
+
+  it('A23 a new key is drift, under a new kid and under the old one; a known key beside it is none', async () => {
+    expect(await kinds(pin({}, other))).toEqual(['signer changed weaker'])
+    const swapped = async () => {
+      const { text } = await signCard(JSON.stringify(cardOf()), { key: { ...other, kid: 'k1' } })
+      const result = await verifyCard(text, {
+        trust: await trustOf({}, { keys: [{ ...publicOf(other), kid: 'k1' }] }),
+        origin: base,
+      })
+      return pinOf(result.ok ? result.card : {}, result)
+    }
+    const genuine = async () => {
+      const result = await verifyCard(await signed(), { trust: await trustOf(), origin: base })
+      return pinOf(result.ok ? result.card : {}, result)
+    }
+    expect(await kinds(swapped(), genuine())).toEqual(['signer changed weaker'])
+    const both = async () => {
+      const { text } = await signCard(await signed(), { key: other, signatures: 'add' })
+      const result = await verifyCard(text, { jwks: { keys: [publicOf(key), publicOf(other)] } })
+      return pinOf(result.ok ? result.card : {}, result)
+    }
+    expect(await kinds(both())).toEqual([])
+    expect(await kinds(pin({}, other), both())).toEqual([])
+    const unsigned = Promise.resolve(pinOf(cardOf()))
+    expect(await kinds(unsigned)).toEqual(['signer changed weaker'])
+    expect(await kinds(pin(), unsigned)).toEqual(['signer changed'])
+  })
+
+  it.each([
+    ['1.2.0', '1.0.0', true],
+    ['1.2.0', '1.2', false],
+    ['1.10.0', '1.9.0', true],
+    ['1.2.0', '1.2.0-rc.1', true],
+    ['1.2.0-rc.10', '1.2.0-rc.9', true],
+    ['1.2.0-rc.1', '1.2.0', false],
+    ['v1.2.0', '1.1.0', true],
+    ['1.2.0+b2', '1.2.0+b1', false],
+    ['2026-spring', '2025-winter', true],
+    ['winter-b', 'winter-a', false],
+  ])('A18 version %s, then %s: going down is %s', async (before, after, lower) => {
+    expect(await kinds(pin({ version: after }), pin({ version: before }))).toEqual(
+      lower ? ['version changed weaker'] : [],
+    )
+  })
+
+  it('as text, what weakens first', async () => {
+    const skills = [{ id: 'n', name: 'N', description: 'd', tags: ['t'] }]
+    expect(formatDrift(driftOf(await pin(), await pin({ version: '1.0.0', skills })))).toBe(
+      '! version changed version: 1.2.0 -> 1.0.0\n  skill added n: nothing -> []\n  skill removed s: [] -> nothing\n',
+    )
+  })
+
+  it('a drifted card is refused, and told in audit; an extended card may show more, and not weaken', async () => {
     const url = `${base}/.well-known/agent-card.json`
     const file = join(folder, 'pins.json')
-    await writePins(file, { [url]: pin() })
+    const options = { fetch: egress.fetch, clock: () => NOW * 1000 }
+    serve(await signed())
+    const { card, verification } = await fetchCard(base, { trust: await trustOf(), ...options })
+    await writePins(file, { [url]: pinOf(card, verification) })
     const pins = await readPins(file)
-    serve(await signed({ version: '1.0.0' }))
+    const client = await createCardClient({ trust: await trustOf(), pins, ...options })
+    expect((await client.fetchCard(base)).drift).toEqual([])
+    const skills = [...(cardOf().skills as object[]), { id: 'more', name: 'M', description: 'd', tags: ['t'] }]
+    expect((await client.acceptExtendedCard(base, await signed({ skills }))).card.skills).toHaveLength(2)
     await expect(
-      fetchCard(base, { trust: await trustOf(), fetch: egress.fetch, pins, clock: () => NOW * 1000 }),
-    ).rejects.toMatchObject({
+      client.acceptExtendedCard(base, await signed({ skills, securityRequirements: [] })),
+    ).rejects.toMatchObject({ code: 'ERR_CARD_DRIFT' })
+    serve(await signed({ version: '1.0.0' }))
+    await expect(client.fetchCard(base)).rejects.toMatchObject({
       code: 'ERR_CARD_DRIFT',
       details: { drift: ['version changed version'] },
     })
-    const audit = await fetchCard(base, {
-      trust: await trustOf({ mode: 'audit' }),
-      fetch: egress.fetch,
-      pins,
-      clock: () => NOW * 1000,
-    })
+    expect(client.current(base)?.card).toMatchObject({ version: '1.2.0' })
+    const audit = await fetchCard(base, { trust: await trustOf({ mode: 'audit' }), pins, ...options })
     expect(audit.drift).toMatchObject([{ kind: 'version' }])
     expect(readFileSync(file, 'utf8')).toContain('"version": 1')
     writeFileSync(file, '{}')
@@ -390,6 +704,7 @@ describe('serving', () => {
     const app = express()
     app.use('/.well-known/agent-card.json', agentCardHandler(served, { cors: '*' }))
     app.use('/.well-known/jwks.json', jwksHandler(served))
+    app.get('/.well-known/as-a-route.json', agentCardHandler(served))
     const listening = app.listen(0, '127.0.0.1')
     await new Promise((resolve) => listening.once('listening', resolve))
     const at = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/.well-known`
@@ -419,8 +734,66 @@ describe('serving', () => {
     expect((await fetch(`${at}/agent-card.json`, { headers: { 'if-none-match': `W/${etag}, "x"` } })).status).toBe(304)
     expect((await fetch(`${at}/agent-card.json`, { headers: { 'if-none-match': '"x"' } })).status).toBe(200)
     expect((await fetch(`${at}/agent-card.json`, { method: 'POST' })).status).toBe(405)
+    const preflight = await fetch(`${at}/agent-card.json`, { method: 'OPTIONS' })
+    expect([preflight.status, preflight.headers.get('access-control-allow-headers')]).toEqual([204, '*'])
+    expect((await fetch(`${at}/jwks.json`, { method: 'OPTIONS' })).status).toBe(405)
+    expect((await fetch(`${at}/agent-card.json/more`)).status).toBe(404)
+    expect(await (await fetch(`${at}/as-a-route.json`)).text()).toBe(text)
     listening.closeAllConnections()
     await new Promise((resolve) => listening.close(resolve))
+  })
+
+  it('A13 re-signs a card that others have signed, or leaves their signature as it is', async () => {
+    const theirs = await signed({}, other)
+    const mine = await createServedCard({ card: theirs, keys: [{ key }] })
+    expect((JSON.parse(mine.card.body) as { signatures: unknown[] }).signatures).toHaveLength(1)
+    expect(await verifyCard(mine.card.body, { jwks: { keys: [publicOf(key)] } })).toMatchObject({ ok: true })
+    const passed = await createServedCard({ card: theirs })
+    expect(await verifyCard(passed.card.body, { jwks: { keys: [publicOf(other)] } }, { strict: true })).toMatchObject({
+      ok: true,
+    })
+  })
+
+  it('publishes no private key, and no two keys under one kid', async () => {
+    const card = cardOf()
+    await expect(createServedCard({ card, keys: [{ key }], retiredKeys: [other] })).rejects.toThrow(
+      'private key material',
+    )
+    await expect(createServedCard({ card, retiredKeys: [{ kty: 'oct', k: 'AAAA', kid: 'x' }] })).rejects.toThrow(
+      'symmetric',
+    )
+    await expect(
+      createServedCard({ card, keys: [{ key }], retiredKeys: [{ ...publicOf(other), kid: 'k1' }] }),
+    ).rejects.toThrow('kid of its own')
+    const { jwks } = await createServedCard({ card, keys: [{ key }], retiredKeys: [publicOf(other)] })
+    expect((JSON.parse(jwks.body) as { keys: JWK[] }).keys.map(({ kid }) => kid)).toEqual(['k1', 'k2'])
+  })
+
+  it('A15 A16 public and extended cards, in turn, are each signed once, the one from a callback too', async () => {
+    const capabilities = { streaming: true, extendedAgentCard: true }
+    const handler = new DefaultRequestHandler(
+      AgentCard.fromJSON(cardOf({ capabilities })),
+      new InMemoryTaskStore(),
+      new DemoExecutor(),
+      undefined,
+      undefined,
+      undefined,
+      () => Promise.resolve(AgentCard.fromJSON(cardOf({ capabilities, name: 'Extended' }))),
+      cardSignatureGenerator({ key }),
+    )
+    const texts = new Set<string>()
+    for (let round = 0; round < 3; round += 1) {
+      texts.add(JSON.stringify(await handler.getAgentCard()))
+      const context = new ServerCallContext()
+      texts.add(JSON.stringify(await handler.getAuthenticatedExtendedAgentCard({ tenant: '' }, context)))
+    }
+    expect(texts.size).toBe(2)
+    for (const text of texts)
+      expect(await verifyCard(text, { jwks: { keys: [publicOf(key)] } })).toMatchObject({
+        ok: true,
+        warnings: [],
+        signatures: [{ ok: true }],
+      })
   })
 
   it('P120 the generator makes the SDK serve a card whose schemes are signed', async () => {
