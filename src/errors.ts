@@ -141,6 +141,9 @@ const CODES = {
   ERR_RATE_LIMITED: 'The caller has made too many requests, or too many that failed to authenticate',
   ERR_ACCESS_DENIED: 'An access rule denies the request, or none allows it',
 
+  // -- store: what is remembered between requests
+  ERR_STORE_UNAVAILABLE: 'A store cannot be asked, or is full',
+
   // -- guard: construction and life cycle
   ERR_GUARD_CLOSED: 'The guard is closed',
   ERR_GUARD_NOT_MOUNTED: 'A handler was reached by a request that its guard did not allow',

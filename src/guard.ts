@@ -4,6 +4,7 @@
  */
 import { performance } from 'node:perf_hooks'
 import { recordDecision } from './audit/decision-log.ts'
+import { credentialSource } from './guard/credential-source.ts'
 import {
   type Asked,
   causeOfRefusal,
@@ -16,7 +17,6 @@ import { decisionEvent } from './guard/event.ts'
 import { type Explanation, explanationOf } from './guard/explain.ts'
 import { type Loaded, type LoadOptions, load } from './guard/load.ts'
 import type { ResourceMetadata } from './guard/resource-metadata.ts'
-import { headerView } from './internal/headers.ts'
 import { peerKey } from './internal/peer-key.ts'
 import { evaluate, refusedAtTheDoor } from './policy/evaluate.ts'
 import { principalOf } from './policy/principal.ts'
@@ -24,6 +24,8 @@ import { formatProblem } from './policy/problem.ts'
 import { type HeadIdentity, identifyHead, identifyOperation } from './protocol/identify.ts'
 import { authenticateAll, type Credentials } from './schemes/authenticate.ts'
 import type { CredentialSource } from './schemes/scheme.ts'
+import { createMemoryReplayStore } from './store/replay-memory.ts'
+import type { Stores } from './store/stores.ts'
 import type {
   Clock,
   Decision,
@@ -48,6 +50,8 @@ export interface GuardOptions extends LoadOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
   /** Called once for each decision. What it throws is logged and changes nothing. */
   readonly onDecision?: (event: DecisionEvent) => void
+  /** What several processes share. Default: in memory, bounded, one process. A reload keeps them. */
+  readonly stores?: Partial<Stores>
 }
 
 /** The answer to the headers alone. Good for one request. */
@@ -99,6 +103,7 @@ export interface GuardHealth {
 interface Pending {
   readonly loaded: Loaded
   readonly head: RequestHead
+  readonly source: CredentialSource
   readonly identity: HeadIdentity
   readonly requestId: JsonRpcId
   readonly credentials: Credentials
@@ -118,7 +123,8 @@ const NO_CREDENTIALS: Credentials = Object.freeze({ outcomes: new Map(), parts: 
  */
 export async function createGuard(options: GuardOptions): Promise<Guard> {
   const { clock = Date.now, logger } = options
-  let current = await load(options, clock)
+  const stores: Stores = { replay: createMemoryReplayStore({ clock }), ...options.stores }
+  let current = await load(options, stores, clock)
   let closed = false
   const pendings = new WeakMap<Authentication, Pending>()
 
@@ -145,7 +151,8 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const loaded = current
     const startedMs = performance.now()
     const identity = identifyHead(request, loaded.mounts)
-    const begun = { loaded, head: request, identity, requestId: parsedId(request, identity), startedMs }
+    const source = credentialSource(request)
+    const begun = { loaded, head: request, source, identity, requestId: parsedId(request, identity), startedMs }
     const settle = (credentials: Credentials, early?: DenialCause): Authentication => {
       const principal = principalOf(credentials.parts)
       const pending: Pending = { ...begun, credentials, principal }
@@ -159,10 +166,10 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       return authentication
     }
     if (closed) return settle(NO_CREDENTIALS, { reason: 'UNAVAILABLE', code: 'ERR_GUARD_CLOSED', retryAfterSeconds: 1 })
-    const wait = loaded.failedAuthentication?.waitSeconds(peerKey(request.peer?.address), clock()) ?? 0
+    const wait = loaded.failedAuthentication?.waitSeconds(peerKey(source.address), clock()) ?? 0
     if (wait > 0)
       return settle(NO_CREDENTIALS, { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait })
-    const credentials = authenticateAll(loaded.schemes, credentialSource(request))
+    const credentials = authenticateAll(loaded.schemes, source)
     return credentials instanceof Promise ? credentials.then((found) => settle(found)) : settle(credentials)
   }
 
@@ -231,7 +238,7 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       return explanationOf(credentials, principal, identified, verdict, code)
     },
     async reload() {
-      const next = await load(options, clock)
+      const next = await load(options, stores, clock)
       const previous = current
       current = next
       await previous.close()
@@ -261,17 +268,17 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
 }
 
 /** What the headers alone decide: a bad credential, too many requests, or nothing that could ever be enough. */
-function causeAtTheDoor({ loaded, head, credentials, principal }: Pending, nowMs: number): DenialCause | undefined {
+function causeAtTheDoor({ loaded, source, credentials, principal }: Pending, nowMs: number): DenialCause | undefined {
   const { refusal } = credentials
   if (refusal !== undefined) {
     if (refusal.kind === 'invalid' && refusal.code !== 'ERR_SCOPE_INSUFFICIENT')
-      loaded.failedAuthentication?.take(peerKey(head.peer?.address), nowMs)
+      loaded.failedAuthentication?.take(peerKey(source.address), nowMs)
     return causeOfRefusal(refusal)
   }
   const wait = principal === undefined ? 0 : (loaded.perPrincipal?.take(principal.id, nowMs) ?? 0)
   if (wait > 0) return { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait }
   // A credential that no scheme reads leaves its bearer unknown: it is not nobody, and so not anonymous.
-  if (principal === undefined && headerView(head.rawHeaders).all('authorization').length > 0) {
+  if (principal === undefined && source.headers.all('authorization').length > 0) {
     return { reason: 'UNAUTHENTICATED', code: 'ERR_CREDENTIAL_MISSING' }
   }
   const verdict = refusedAtTheDoor(loaded.policy, credentials.parts)
@@ -290,10 +297,4 @@ function parsedId({ body }: GuardRequest, { kind }: HeadIdentity): JsonRpcId {
   if (kind !== 'body' || typeof body !== 'object' || body === null || ArrayBuffer.isView(body)) return null
   const id = Object.hasOwn(body, 'id') ? (body as { id: unknown }).id : null
   return typeof id === 'string' || (typeof id === 'number' && Number.isSafeInteger(id)) ? id : null
-}
-
-function credentialSource({ rawHeaders, target, peer }: RequestHead): CredentialSource {
-  const start = target.indexOf('?')
-  const query = start === -1 ? '' : target.slice(start + 1)
-  return { headers: headerView(rawHeaders), query, ...(peer === undefined ? {} : { peer }) }
 }

@@ -119,6 +119,18 @@ export interface PrincipalPart {
   readonly claims: Readonly<Record<string, unknown>>
   /** Unix seconds. */
   readonly expiresAt?: number
+  /** What names the credential itself, so that it can be revoked. */
+  readonly credential: CredentialName
+}
+
+/** Names a credential without being one. */
+export interface CredentialName {
+  /** `jti` of a token. Unique per issuer. */
+  readonly id?: string
+  /** `kid` of the key that signed a token, id of an API key, SHA-256 of a certificate in lower-case hex. */
+  readonly keyId?: string
+  /** Unix seconds at which it was issued, where it says so. */
+  readonly issuedAt?: number
 }
 
 /** ErrorInfo `reason` of a denial: what the caller is told. */

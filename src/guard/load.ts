@@ -6,6 +6,7 @@ import { compileMounts, type Mounts } from '../protocol/identify.ts'
 import { createScheme } from '../schemes/index.ts'
 import type { Scheme } from '../schemes/scheme.ts'
 import { createMemoryRateLimiter, type RateLimiter } from '../store/rate-limiter.ts'
+import type { Stores } from '../store/stores.ts'
 import type { Clock, Logger } from '../types.ts'
 import { type ResourceMetadata, resourceMetadataOf } from './resource-metadata.ts'
 
@@ -32,11 +33,12 @@ export interface LoadOptions {
 }
 
 /** Loads the policy, makes the schemes and fetches the keys they need; on any failure nothing stays open. */
-export async function load(options: LoadOptions, clock: Clock): Promise<Loaded> {
+export async function load(options: LoadOptions, stores: Stores, clock: Clock): Promise<Loaded> {
   const { env = process.env, fetch, logger, baseDir, policy: source } = options
   const policy = await loadPolicy({ policy: source, env, clock, ...(baseDir === undefined ? {} : { baseDir }) })
   const egress: Egress | undefined = fetch === undefined ? createEgress(policy.egress) : undefined
-  const context = { clock, fetch: fetch ?? (egress as Egress).fetch, ...(logger === undefined ? {} : { logger }) }
+  const reach = fetch ?? (egress as Egress).fetch
+  const context = { clock, stores, fetch: reach, ...(logger === undefined ? {} : { logger }) }
   const byName = new Map<string, Scheme>()
   const close = async () => {
     for (const scheme of byName.values()) scheme.close?.()

@@ -1,16 +1,10 @@
 /** One scheme: its settings, judged by the kind the card declares, with every default filled in. */
-import { patternProblem } from '../internal/certificate-identity.ts'
-import { signatureAlgorithms } from '../internal/verification-key.ts'
 import type { CardScheme } from '../protocol/card-model.ts'
-import { step } from '../protocol/card-reader.ts'
 import { loadApiKeys } from './api-key-file.ts'
-import { loadAuthorities } from './ca-file.ts'
 import { schemePlace } from './card-places.ts'
-import type { LoadedCard, Sections } from './compare-card.ts'
-import type { IssuerConfig, JwtSchemeConfig, MtlsSchemeConfig, SchemeConfig } from './compiled.ts'
-import type { LoadContext } from './files.ts'
-import { loadKeySet } from './jwks-file.ts'
-import type { Report } from './report.ts'
+import { checkIssuersOf, compileJwt, type JwtCardScheme } from './compile-jwt.ts'
+import { compileMtls } from './compile-mtls.ts'
+import type { SchemeConfig } from './compiled.ts'
 import {
   apiKeySchemeSchema,
   type JwtSchemeSettings,
@@ -18,20 +12,10 @@ import {
   type MtlsSchemeSettings,
   mtlsSchemeSchema,
   type SchemeSettings,
-} from './schema.ts'
+} from './schema-schemes.ts'
+import type { SchemeInput } from './scheme-input.ts'
 import { quote } from './source.ts'
-import { accepted, validate, validMembers } from './validate.ts'
-
-/** Everything one scheme is compiled from. */
-export interface SchemeInput {
-  readonly name: string
-  readonly settings: unknown
-  readonly card: LoadedCard
-  readonly sections: Sections
-  readonly context: LoadContext
-  /** Reports on the settings; pointers are relative to them. */
-  readonly report: Report
-}
+import { accepted, validate } from './validate.ts'
 
 const SCHEMAS = { jwt: jwtSchemeSchema, apiKey: apiKeySchemeSchema, mtls: mtlsSchemeSchema } as const
 
@@ -73,201 +57,6 @@ export async function compileScheme(input: SchemeInput): Promise<SchemeConfig | 
     return { type: 'apiKey', name, location: declared.location, parameter, keys }
   }
   return compileJwt(input, declared, valid as JwtSchemeSettings)
-}
-
-async function compileMtls(
-  { name, settings, context, report }: SchemeInput,
-  valid: MtlsSchemeSettings | undefined,
-): Promise<MtlsSchemeConfig | undefined> {
-  // What is well-formed is looked at although something else is not, so that all mistakes are said at once.
-  const { ca, identities = [], clientCertificate } = validMembers(mtlsSchemeSchema.shape, settings)
-  const authorities = ca === undefined ? undefined : await loadAuthorities(ca, '/ca', context, report)
-  let complete = valid !== undefined
-  identities.forEach((identity, index) => {
-    const problem = patternProblem(identity)
-    if (problem === undefined) return
-    report.error('ERR_POLICY_VALUE', `/identities${step(index)}`, `${quote(identity)} ${problem}`)
-    complete = false
-  })
-  if (clientCertificate !== undefined) {
-    const message =
-      'client certificates from a proxy header are not read by this version: remove clientCertificate, and end TLS in this process'
-    report.error('ERR_POLICY_UNSUPPORTED', '/clientCertificate', message, 'key')
-    complete = false
-  }
-  return complete && authorities !== undefined ? { type: 'mtls', name, ca: authorities, identities } : undefined
-}
-
-type JwtCardScheme = Extract<CardScheme, { kind: 'http' | 'oauth2' | 'openIdConnect' }>
-
-async function compileJwt(
-  input: SchemeInput,
-  declared: CardScheme,
-  settings: JwtSchemeSettings,
-): Promise<JwtSchemeConfig | undefined> {
-  const { name, sections, report } = input
-  const { kind } = declared as JwtCardScheme
-  let complete = true
-  if (settings.token === 'opaque') {
-    report.error('ERR_POLICY_UNSUPPORTED', '/token', 'opaque tokens are not checked by this version: use token: jwt')
-    complete = false
-  }
-  if (settings.senderConstraint === 'dpop' || settings.senderConstraint === 'mtls') {
-    const message = `senderConstraint: ${settings.senderConstraint} is not enforced by this version: use off (bound tokens are refused)`
-    report.error('ERR_POLICY_UNSUPPORTED', '/senderConstraint', message)
-    complete = false
-  }
-  const issuers = await compileIssuers(input, declared as JwtCardScheme, settings)
-  const audience = settings.audience ?? sections.audience
-  if (issuers === undefined || audience === undefined || !complete) return undefined
-  const typ = settings.typ ?? (kind === 'http' ? 'any' : 'at+jwt')
-  return {
-    type: 'jwt',
-    name,
-    kind,
-    issuers,
-    audience: typeof audience === 'string' ? [audience] : [...audience],
-    typ,
-    algorithms: [...settings.algorithms],
-    scopeClaims: settings.scopeClaims ?? ['scope', 'scp'],
-    ...(settings.tenantClaim === undefined ? {} : { tenantClaim: settings.tenantClaim }),
-    rfc9068: kind !== 'http' || typ === 'at+jwt',
-    clockToleranceSeconds: settings.clockToleranceSeconds ?? 30,
-    maxTokenBytes: settings.maxTokenBytes ?? 16_384,
-    ...(settings.maxTokenAgeSeconds === undefined ? {} : { maxTokenAgeSeconds: settings.maxTokenAgeSeconds }),
-    requiredScopes: settings.requiredScopes ?? [],
-    senderConstraint: settings.senderConstraint ?? 'off',
-  }
-}
-
-/** Checks the issuers of settings with other mistakes, so that all of them are said at once. */
-async function checkIssuersOf(input: SchemeInput, declared: JwtCardScheme): Promise<void> {
-  const {
-    issuer,
-    issuers,
-    jwks,
-    algorithms = [...signatureAlgorithms],
-  } = validMembers(jwtSchemeSchema.shape, input.settings)
-  if (issuer === undefined && issuers === undefined) return
-  await compileIssuers(input, declared, { issuer, issuers, jwks, algorithms })
-}
-
-interface IssuerEntry {
-  readonly issuer: string
-  readonly jwks?: string | undefined
-  readonly at: string
-  readonly keysAt: string
-}
-
-async function compileIssuers(input: SchemeInput, declared: JwtCardScheme, settings: JwtSchemeSettings) {
-  const entries = issuerEntries(settings, input.report)
-  if (entries === undefined) return undefined
-  const known = new Set<string>()
-  let transported = true
-  for (const { issuer, at } of entries) {
-    if (known.has(issuer)) input.report.error('ERR_POLICY_VALUE', at, `the issuer ${quote(issuer)} is here twice`)
-    known.add(issuer)
-    transported = checkTransport(issuer, at, 'the issuer', input) && transported
-  }
-  const cardUrl =
-    declared.kind === 'openIdConnect' ? declared.url : declared.kind === 'oauth2' ? declared.metadataUrl : undefined
-  const own =
-    cardUrl === undefined
-      ? undefined
-      : entries.find(({ issuer }) => discoveryUrls(issuer, declared.kind).includes(cardUrl))
-  if (cardUrl !== undefined && own === undefined && transported) reportForeignUrl(input, declared, cardUrl, entries)
-
-  const issuers: IssuerConfig[] = []
-  for (const entry of entries) {
-    const keys = await issuerKeys(entry, entry === own ? cardUrl : undefined, input, declared, settings)
-    if (keys !== undefined) issuers.push({ issuer: entry.issuer, keys })
-  }
-  return issuers.length === entries.length ? issuers : undefined
-}
-
-function issuerEntries(settings: JwtSchemeSettings, report: Report): readonly IssuerEntry[] | undefined {
-  const { issuer, issuers, jwks } = settings
-  if (issuer !== undefined && issuers !== undefined) {
-    report.error('ERR_POLICY_VALUE', '/issuers', 'write issuer or issuers, not both', 'key')
-    return undefined
-  }
-  if (issuer !== undefined) return [{ issuer, jwks, at: '/issuer', keysAt: '/jwks' }]
-  if (issuers === undefined) {
-    report.error(
-      'ERR_POLICY_MISSING',
-      '/issuer',
-      '"issuer" is missing: write the issuer of the tokens, or a list as issuers',
-    )
-    return undefined
-  }
-  if (jwks !== undefined) {
-    // Keys shared by several issuers would let each speak for the others (P56).
-    const message = 'with issuers, each has its own keys: write issuers: [{ issuer: https://…, jwks: … }]'
-    report.error('ERR_POLICY_VALUE', '/jwks', message, 'key')
-    return undefined
-  }
-  return issuers.map((entry, index) => {
-    const at = `/issuers${step(index)}`
-    return typeof entry === 'string'
-      ? { issuer: entry, at, keysAt: at }
-      : { issuer: entry.issuer, jwks: entry.jwks, at: `${at}/issuer`, keysAt: `${at}/jwks` }
-  })
-}
-
-async function issuerKeys(
-  entry: IssuerEntry,
-  cardUrl: string | undefined,
-  input: SchemeInput,
-  declared: JwtCardScheme,
-  settings: JwtSchemeSettings,
-): Promise<IssuerConfig['keys'] | undefined> {
-  const { report, context } = input
-  if (entry.jwks?.startsWith('file:')) {
-    const jwks = await loadKeySet(entry.jwks, entry.keysAt, settings.algorithms, context, report)
-    return jwks === undefined ? undefined : { from: 'file', jwks }
-  }
-  if (entry.jwks !== undefined) {
-    checkTransport(entry.jwks, entry.keysAt, 'the key set', input)
-    return { from: 'url', url: entry.jwks }
-  }
-  if (declared.kind === 'http') {
-    const message =
-      '"jwks" is missing: a plain bearer scheme has no discovery; write file:PATH or the URL of the key set'
-    report.error('ERR_POLICY_MISSING', entry.keysAt, message, 'key')
-    return undefined
-  }
-  return { from: 'discovery', url: cardUrl ?? discoveryUrls(entry.issuer, declared.kind)[0]! }
-}
-
-/** Where an issuer publishes its metadata: OIDC Discovery §4, and for oauth2 first RFC 8414 §3.1. */
-function discoveryUrls(issuer: string, kind: JwtCardScheme['kind']): string[] {
-  const oidc = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
-  if (kind === 'openIdConnect') return [oidc]
-  const { origin, pathname } = new URL(issuer)
-  return [`${origin}/.well-known/oauth-authorization-server${pathname.replace(/\/$/, '')}`, oidc]
-}
-
-function reportForeignUrl(
-  input: SchemeInput,
-  declared: JwtCardScheme,
-  cardUrl: string,
-  entries: readonly IssuerEntry[],
-) {
-  const member = declared.kind === 'openIdConnect' ? 'openIdConnectUrl' : 'oauth2MetadataUrl'
-  const expected = discoveryUrls(entries[0]!.issuer, declared.kind)[0]!
-  const slash = cardUrl.replace(/\/$/, '') === expected.replace(/\/$/, '') ? ' (only a slash differs)' : ''
-  const message = `the ${member} of ${quote(input.name)} in the card is ${quote(cardUrl)}, which is not that of this issuer${slash}: it would be ${expected}`
-  input.report.error('ERR_POLICY_ISSUER_MISMATCH', entries[0]!.at, message)
-}
-
-/** Plain http only to this machine, or where the policy says that it is allowed. */
-function checkTransport(url: string, at: string, what: string, { report, sections }: SchemeInput): boolean {
-  if (url.startsWith('https:') || sections.egress?.requireHttps === false) return true
-  const { hostname } = new URL(url)
-  if (hostname === 'localhost' || hostname === '127.0.0.1' || hostname === '[::1]') return true
-  const message = `${what} must be an https:// URL: keys that travel over http can be replaced on the way`
-  report.error('ERR_POLICY_VALUE', at, message)
-  return false
 }
 
 function settingsKind(scheme: CardScheme): keyof typeof SCHEMAS | undefined {

@@ -106,6 +106,7 @@ function satisfiedBy(scheme: string, record: ApiKeyRecord): Outcome {
     scopes: new Set(record.scopes),
     claims: Object.freeze({ keyId: record.id }),
     ...(record.expiresAt === undefined ? {} : { expiresAt: record.expiresAt }),
+    credential: Object.freeze({ keyId: record.id }),
   })
   return Object.freeze({ kind: 'satisfied', part })
 }

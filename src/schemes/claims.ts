@@ -30,6 +30,7 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
 export function readClaims(
   config: Pick<JwtSchemeConfig, 'name' | 'kind' | 'rfc9068' | 'scopeClaims' | 'tenantClaim'>,
   claims: Readonly<Record<string, unknown>>,
+  kid?: string,
 ): ReadClaims | Refusal {
   const own = (name: string): unknown => (Object.hasOwn(claims, name) ? claims[name] : undefined)
   const bad = (name: string): Refusal => refuse('ERR_TOKEN_CLAIMS', name)
@@ -81,6 +82,11 @@ export function readClaims(
     scopes,
     claims: deepFreeze(claims),
     expiresAt,
+    credential: Object.freeze({
+      ...(tokenId === undefined ? {} : { id: tokenId }),
+      ...(kid === undefined ? {} : { keyId: kid }),
+      ...(issuedAt === undefined ? {} : { issuedAt }),
+    }),
   })
   return { issuer, audience: audience as readonly string[], expiresAt, notBefore, issuedAt, part }
 }

@@ -73,7 +73,7 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
     if ('kind' in decoded) return decoded
     // First of all claims: what other issuers put into their tokens is not ours to judge.
     if (!issuers.has(decoded.claims.iss as string)) return refuse('ERR_TOKEN_ISSUER')
-    const claims = readClaims(config, decoded.claims)
+    const claims = readClaims(config, decoded.claims, decoded.kid)
     if ('kind' in claims) return claims
     const judged = judge(claims)
     if ('kind' in judged) return judged

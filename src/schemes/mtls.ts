@@ -9,6 +9,7 @@ import {
   purposeProblem,
   validityOf,
 } from '../internal/certificate-path.ts'
+import { sha256Hex } from '../internal/sha256.ts'
 import type { MtlsSchemeConfig } from '../policy/compiled.ts'
 import type { PeerCertificate } from '../types.ts'
 import type { CredentialSource, Outcome, Scheme, SchemeContext } from './scheme.ts'
@@ -66,18 +67,21 @@ export function createMtlsScheme(config: MtlsSchemeConfig, context: Pick<SchemeC
     if (paths.length === 0) return refuse('ERR_CERTIFICATE_UNTRUSTED', 'no path to a configured authority holds')
     const named = identitiesOf(leaf)
     if (!named.ok) return refuse('ERR_CERTIFICATE_IDENTITY', named.why)
+    const keyId = sha256Hex(raw)
     for (const pattern of patterns) {
       const [subject, ...others] = named.identities.filter((identity) => matches(pattern, identity))
       // Two callers in one certificate: choosing one would be a guess.
       if (others.length > 0) return refuse('ERR_CERTIFICATE_IDENTITY', `several of its names match ${pattern}`)
-      if (subject !== undefined) return { paths: paths.map((path) => [path, satisfiedBy(name, path, subject)]) }
+      if (subject !== undefined) return { paths: paths.map((path) => [path, satisfiedBy(name, path, subject, keyId)]) }
     }
     return refuse('ERR_CERTIFICATE_IDENTITY', 'none of its names is accepted')
   }
 
-  function authenticate({ peer }: CredentialSource): Outcome {
-    const certificate = peer?.certificate
+  function authenticate({ certificate }: CredentialSource): Outcome {
     if (certificate === undefined) return { kind: 'absent' }
+    if ('unreadable' in certificate) {
+      return { kind: 'malformed', code: 'ERR_CREDENTIAL_MALFORMED', detail: certificate.unreadable }
+    }
     let known = judged.get(certificate)
     if (known === undefined) {
       known = judge(certificate)
@@ -112,7 +116,7 @@ function refuse(
   return { refusal: Object.freeze({ kind: 'invalid', code, ...(detail === undefined ? {} : { detail }) }) }
 }
 
-function satisfiedBy(scheme: string, path: Path, subject: string): Outcome {
+function satisfiedBy(scheme: string, path: Path, subject: string, keyId: string): Outcome {
   const anchor = path.at(-1) as Path[number]
   const trustDomain = parseSpiffeId(subject)?.trustDomain
   const part = Object.freeze({
@@ -124,6 +128,7 @@ function satisfiedBy(scheme: string, path: Path, subject: string): Outcome {
     scopes: new Set<string>(),
     claims: Object.freeze({}),
     expiresAt: Math.min(...path.map(({ notAfter }) => notAfter)),
+    credential: Object.freeze({ keyId }),
   })
   return Object.freeze({ kind: 'satisfied', part })
 }

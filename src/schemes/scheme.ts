@@ -4,14 +4,26 @@
  */
 import type { ErrorCode } from '../errors.ts'
 import type { HeaderView } from '../internal/headers.ts'
-import type { Clock, Logger, Peer, PrincipalPart, SchemeKind } from '../types.ts'
+import type { Stores } from '../store/stores.ts'
+import type { Clock, Logger, PeerCertificate, PrincipalPart, SchemeKind } from '../types.ts'
 
 /** Credential material of a request. */
 export interface CredentialSource {
   readonly headers: HeaderView
   /** Raw query string without `?`; '' when there is none. */
   readonly query: string
-  readonly peer?: Peer
+  /** Method and target as received, for proofs that cover them. */
+  readonly method: string
+  readonly target: string
+  /** Address of the caller, from the connection or from a proxy that the policy trusts. */
+  readonly address?: string
+  /** The caller's certificate, from the connection or from a proxy that the policy trusts. */
+  readonly certificate?: PeerCertificate | UnreadableCertificate
+}
+
+/** Something stands where a trusted proxy puts the certificate, and it is none. */
+export interface UnreadableCertificate {
+  readonly unreadable: string
 }
 
 export type { PrincipalPart }
@@ -52,6 +64,11 @@ export interface Scheme {
   readonly challenge: Challenge
   /** Synchronous wherever the answer is at hand, so that a repeated credential costs no turn of the event loop. */
   authenticate(source: CredentialSource): Outcome | Promise<Outcome>
+  /**
+   * Which credential the request claims to present, told without any cryptography: an API key's id, a user name. For
+   * limits on failed attempts; proves nothing.
+   */
+  claimedId?(source: CredentialSource): string | undefined
   /** Fetch what can be fetched ahead (discovery, keys). Rejects with a coded error when that fails. */
   warm?(): Promise<void>
   /** State for `guard.health()`. */
@@ -64,5 +81,6 @@ export interface SchemeContext {
   readonly clock: Clock
   /** The guarded fetch; the only way a scheme reaches the network. */
   readonly fetch: typeof globalThis.fetch
+  readonly stores: Stores
   readonly logger?: Logger
 }

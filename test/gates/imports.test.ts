@@ -20,7 +20,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   store: ['internal', 'errors', 'types'],
   audit: ['internal', 'errors', 'types'],
   egress: ['internal', 'errors', 'types'],
-  schemes: ['internal', 'errors', 'types', 'policy:types'],
+  schemes: ['internal', 'errors', 'types', 'policy:types', 'store:types'],
   policy: ['protocol', 'store', 'internal', 'errors', 'types'],
   card: ['protocol', 'policy', 'egress', 'internal', 'errors', 'types'],
   guard: ['policy', 'schemes', 'protocol', 'store', 'audit', 'egress', 'internal', 'errors', 'types'],

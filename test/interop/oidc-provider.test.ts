@@ -5,7 +5,7 @@ import { exportJWK, generateKeyPair } from 'jose'
 import Provider from 'oidc-provider'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createJwtScheme } from '../../src/schemes/jwt.ts'
-import { bearer } from '../support/credentials.ts'
+import { bearer, testContext } from '../support/credentials.ts'
 import { AUDIENCE, jwtConfig } from '../support/tokens.ts'
 
 let server: Server
@@ -76,7 +76,7 @@ afterAll(() => {
 
 it('tokens of oidc-provider are accepted, end with their key, and its next key is found', async () => {
   const keys = { from: 'discovery', url: `${issuer}/.well-known/openid-configuration` } as const
-  const context = { clock: () => now, fetch: globalThis.fetch }
+  const context = { ...testContext(now), clock: () => now, fetch: globalThis.fetch }
   const scheme = createJwtScheme(jwtConfig({ issuers: [{ issuer, keys }], clockToleranceSeconds: 300 }), context)
   await scheme.warm?.()
   const token = await obtainToken()

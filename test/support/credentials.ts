@@ -1,9 +1,10 @@
 /** Requests and answers for tests of schemes. */
 import { headerView } from '../../src/internal/headers.ts'
 import type { CredentialSource, SchemeContext } from '../../src/schemes/scheme.ts'
+import { createMemoryReplayStore } from '../../src/store/replay-memory.ts'
 
 export function credentials(rawHeaders: readonly string[], query = ''): CredentialSource {
-  return { headers: headerView(rawHeaders), query }
+  return { headers: headerView(rawHeaders), query, method: 'POST', target: query === '' ? '/' : `/?${query}` }
 }
 
 export function bearer(token: string): CredentialSource {
@@ -31,6 +32,7 @@ export function testContext(
   const context: TestContext = {
     now,
     requests: [],
+    stores: { replay: createMemoryReplayStore({ clock: () => context.now }) },
     clock: () => context.now,
     fetch: async (input) => {
       context.requests.push(String(input))

@@ -45,6 +45,7 @@ describe('an API key', () => {
         scopes: new Set(['read']),
         claims: { keyId: 'k1' },
         expiresAt: NOW + 10,
+        credential: { keyId: 'k1' },
       },
     })
   })

@@ -84,7 +84,7 @@ describe('a scheme that discovers its keys', () => {
 
   it('asks for document and keys once, over a real connection', async () => {
     const keys = { from: 'discovery', url: `${server.origin}/.well-known/openid-configuration` } as const
-    const context = { clock: () => NOW * 1000, fetch: globalThis.fetch }
+    const context = { ...testContext(NOW * 1000), fetch: globalThis.fetch }
     const scheme = createJwtScheme(jwtConfig({ issuers: [{ issuer: server.origin, keys }] }), context)
     const token = await sign({ iss: server.origin })
     const outcomes = await Promise.all([1, 2, 3].map(() => scheme.authenticate(bearer(token))))
@@ -93,7 +93,7 @@ describe('a scheme that discovers its keys', () => {
   })
 
   it('A54 a missing or foreign document stops the start and makes requests unavailable, not invalid', async () => {
-    const context = { clock: () => NOW * 1000, fetch: globalThis.fetch }
+    const context = { ...testContext(NOW * 1000), fetch: globalThis.fetch }
     const keys = { from: 'discovery', url: `${server.origin}/.well-known/openid-configuration` } as const
     for (const handle of [
       (_: unknown, response: Parameters<Loopback['handle']>[1]) => sendJson(response, {}, 404),

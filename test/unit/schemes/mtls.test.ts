@@ -5,9 +5,9 @@ import { describe, expect, it } from 'vitest'
 import { readCertificate } from '../../../src/internal/certificate.ts'
 import { identitiesOf, matches, parseSpiffeId, patternProblem } from '../../../src/internal/certificate-identity.ts'
 import { findPaths, purposeProblem, validityOf } from '../../../src/internal/certificate-path.ts'
-import { headerView } from '../../../src/internal/headers.ts'
 import { createMtlsScheme } from '../../../src/schemes/mtls.ts'
 import type { PeerCertificate } from '../../../src/types.ts'
+import { credentials } from '../../support/credentials.ts'
 
 interface Case {
   readonly id: string
@@ -53,9 +53,8 @@ function peerFor({ leaf, intermediates }: Case, changes: Partial<PeerCertificate
 }
 
 const source = (certificate?: PeerCertificate) => ({
-  headers: headerView([]),
-  query: '',
-  ...(certificate === undefined ? {} : { peer: { certificate } }),
+  ...credentials([]),
+  ...(certificate === undefined ? {} : { certificate }),
 })
 
 describe('paths', () => {

@@ -1,0 +1,10 @@
+/** What the schemes see of a request: headers, query, and who is at the other end of the connection. */
+import { headerView } from '../internal/headers.ts'
+import type { CredentialSource } from '../schemes/scheme.ts'
+import type { RequestHead } from '../types.ts'
+
+export function credentialSource({ method, rawHeaders, target, peer = {} }: RequestHead): CredentialSource {
+  const start = target.indexOf('?')
+  const query = start === -1 ? '' : target.slice(start + 1)
+  return { headers: headerView(rawHeaders), query, method, target, ...peer }
+}

@@ -1,0 +1,95 @@
+/** The settings of each kind of scheme, as zod schemas. What the card declares decides which one applies. */
+import { z } from 'zod'
+import {
+  addressRange,
+  algorithm,
+  fileReference,
+  identifier,
+  keySetReference,
+  listOf,
+  oneOrMore,
+  scope,
+  text,
+  webUrl,
+  whole,
+} from './schema-values.ts'
+
+const issuerEntry = z.strictObject({
+  issuer: webUrl.meta({ description: 'Compared byte by byte with the `iss` claim.' }),
+  jwks: keySetReference.optional().meta({ description: 'Keys of this issuer: `file:PATH` or URL. Absent: discovery.' }),
+})
+
+export const jwtSchemeSchema = z
+  .strictObject({
+    issuer: webUrl.optional().meta({
+      description: 'The issuer, compared byte by byte with the `iss` claim. Either this or `issuers`.',
+    }),
+    issuers: listOf(z.union([webUrl, issuerEntry]))
+      .optional()
+      .meta({ description: 'Several issuers; a token is judged by the one that its `iss` names.' }),
+    jwks: keySetReference.optional().meta({
+      description: 'Keys of `issuer`: `file:PATH` or URL of a JWK Set. Absent: discovery. Mandatory for plain bearer.',
+    }),
+    algorithms: listOf(algorithm).meta({
+      description: 'Signature algorithms accepted. Asymmetric only.',
+      examples: ['[ES256]'],
+    }),
+    audience: oneOrMore(identifier)
+      .optional()
+      .meta({ description: 'What `aud` must contain one of. Default: the audience of the policy.' }),
+    token: z.enum(['jwt', 'opaque']).optional().meta({ description: 'Format of the token. Default `jwt`.' }),
+    typ: z
+      .enum(['at+jwt', 'any'])
+      .optional()
+      .meta({ description: 'Required `typ` header. Default `at+jwt` for oauth2 and openIdConnect, `any` for bearer.' }),
+    scopeClaims: listOf(text).optional().meta({ description: 'Claims read for scopes. Default `[scope, scp]`.' }),
+    tenantClaim: text.optional().meta({ description: 'Claim that holds the tenant. Default: none.' }),
+    requiredScopes: listOf(scope)
+      .optional()
+      .meta({ description: 'Scopes every token must have, beyond those the card lists. Default: none.' }),
+    clockToleranceSeconds: whole(0, 300, 'seconds')
+      .optional()
+      .meta({ description: 'Clock difference allowed for `exp`, `nbf` and `iat`, in seconds. Default 30.' }),
+    maxTokenBytes: whole(256, 65536, 'bytes')
+      .optional()
+      .meta({ description: 'Longest token read, in bytes. Default 16384.' }),
+    maxTokenAgeSeconds: whole(1, 31_536_000, 'seconds')
+      .optional()
+      .meta({ description: 'Oldest `iat` accepted, in seconds. Default: `exp` alone decides.' }),
+    senderConstraint: z.enum(['off', 'optional', 'dpop', 'mtls']).optional().meta({
+      description:
+        'Whether tokens must be bound to the sender. A bound token is never accepted as plain. Default `off`.',
+    }),
+  })
+  .meta({ description: 'An http bearer, oauth2 or openIdConnect scheme of the card, with JWT access tokens.' })
+
+export const apiKeySchemeSchema = z
+  .strictObject({
+    keys: fileReference.meta({
+      description: 'The key file: `file:PATH`. It holds SHA-256 digests, never keys.',
+      examples: ['file:./api-keys.yaml'],
+    }),
+  })
+  .meta({ description: 'An apiKey scheme of the card.' })
+
+export const mtlsSchemeSchema = z
+  .strictObject({
+    ca: fileReference.meta({ description: 'PEM file with the certificate authorities of callers: `file:PATH`.' }),
+    identities: listOf(text).meta({
+      description: 'SPIFFE IDs, https URIs and DNS names accepted; `*` is one whole segment.',
+    }),
+    clientCertificate: z
+      .strictObject({
+        header: text,
+        format: z.enum(['rfc9440']),
+        trustedProxies: listOf(addressRange),
+      })
+      .optional()
+      .meta({ description: 'Where a proxy puts the certificate. Not enforced by this version: refused at start.' }),
+  })
+  .meta({ description: 'An mtls scheme of the card, with client certificates of the TLS connection.' })
+
+export type JwtSchemeSettings = z.infer<typeof jwtSchemeSchema>
+export type ApiKeySchemeSettings = z.infer<typeof apiKeySchemeSchema>
+export type MtlsSchemeSettings = z.infer<typeof mtlsSchemeSchema>
+export type SchemeSettings = JwtSchemeSettings | ApiKeySchemeSettings | MtlsSchemeSettings
