@@ -75,7 +75,8 @@ export function evaluate(policy: CompiledPolicy, parts: Parts, operation: Operat
   const declared = operation.declaredSkill
   const skill = declared === undefined ? undefined : policy.card.skills.get(declared)
   const agent = shortfallsOf(agentList(policy), parts)
-  const replaced = policy.skills.combine === 'override' && skill?.requirements !== undefined
+  // Only what runs a skill may trade the agent's list for the skill's: elsewhere a name would be all that it takes.
+  const replaced = policy.skills.combine === 'override' && runsASkill(operation) && skill?.requirements !== undefined
   if (agent !== undefined && !replaced) return unmet(agent)
 
   if (operation.tenant !== undefined && !mayNameTenant(policy, parts, operation.tenant))

@@ -235,6 +235,38 @@ describe('skills', () => {
     expect(told(await send(guard, [], naming('pay')))).toBe('401 ERR_CREDENTIAL_MISSING')
   })
 
+  it("A53 override: naming a skill on what runs none leaves the agent's list standing", async () => {
+    const { guard, token } = await start({
+      card,
+      policy: { skills: { select: { metadata: 'skillId', extension: true, tenant: true }, combine: 'override' } },
+    })
+    const onlyPay = bearer(await token({ scope: 'a2a:pay' }))
+    const user = bearer(await token())
+    const both = bearer(await token({ scope: 'a2a:use a2a:pay' }))
+    const ask = (headers: readonly string[], method: string, params: Record<string, unknown>) =>
+      send(guard, headers, {}, { body: { jsonrpc: '2.0', id: 1, method, params } })
+    for (const [method, params] of [
+      ['GetTask', { id: 't' }],
+      ['ListTasks', {}],
+      ['CancelTask', { id: 't' }],
+      ['SubscribeToTask', { id: 't' }],
+      ['GetExtendedAgentCard', {}],
+      ['CreateTaskPushNotificationConfig', { taskId: 't', url: 'https://hook.example.com/' }],
+      ['ListTaskPushNotificationConfigs', { taskId: 't' }],
+    ] as const) {
+      for (const named of [{ metadata: { skillId: 'pay' } }, { metadata: { 'urn:a2a-trust:skill:v1': 'pay' } }]) {
+        expect(told(await ask(onlyPay, method, { ...params, ...named })), method).toBe('403 ERR_SCOPE_INSUFFICIENT')
+        // To name a skill adds its requirements still.
+        expect(told(await ask(user, method, { ...params, ...named })), method).toBe('403 ERR_SCOPE_INSUFFICIENT')
+        expect(told(await ask(both, method, { ...params, ...named })), method).toBe('allowed')
+      }
+      expect(told(await ask(onlyPay, method, { ...params, tenant: 'pay' })), method).toBe('403 ERR_SCOPE_INSUFFICIENT')
+    }
+    for (const target of ['/pay/tasks/t', '/pay/tasks', '/pay/extendedAgentCard'])
+      expect(told(await get(guard, onlyPay, target)), target).toBe('403 ERR_SCOPE_INSUFFICIENT')
+    expect(told(await send(guard, onlyPay, naming('pay')))).toBe('allowed')
+  })
+
   it('P97 a missing scope is named in the challenge', async () => {
     const { guard, token } = await start({ card })
     const decision = await send(guard, bearer(await token()), naming('pay'))
