@@ -4,21 +4,16 @@
  */
 import { performance } from 'node:perf_hooks'
 import { recordDecision } from './audit/decision-log.ts'
+import { TrustError } from './errors.ts'
 import { credentialSource } from './guard/credential-source.ts'
-import {
-  type Asked,
-  causeOfRefusal,
-  causeOfUnknown,
-  causeOfVerdict,
-  type DenialCause,
-  denialOf,
-} from './guard/denial.ts'
+import { type Asked, causeOfHead, causeOfUnknown, causeOfVerdict, type DenialCause, denialOf } from './guard/denial.ts'
 import { decisionEvent } from './guard/event.ts'
-import { type Explanation, explanationOf } from './guard/explain.ts'
+import { type Explanation, explain } from './guard/explain.ts'
 import { type Loaded, type LoadOptions, load } from './guard/load.ts'
 import type { ResourceMetadata } from './guard/resource-metadata.ts'
 import { peerKey } from './internal/peer-key.ts'
-import { evaluate, refusedAtTheDoor } from './policy/evaluate.ts'
+import { inTurns } from './internal/turns.ts'
+import { evaluate } from './policy/evaluate.ts'
 import { principalOf } from './policy/principal.ts'
 import { formatProblem } from './policy/problem.ts'
 import { type HeadIdentity, identifyHead, identifyOperation } from './protocol/identify.ts'
@@ -76,7 +71,10 @@ export interface Guard {
   refuse(authentication: Authentication, code: 'ERR_REQUEST_TOO_LARGE' | 'ERR_REQUEST_MALFORMED'): DeniedDecision
   /** What `check` would decide on card and policy, and why. Records nothing, and neither asks nor spends a limit. */
   explain(request: GuardRequest): Promise<Explanation>
-  /** Loads the policy again and swaps it in whole, or rejects and keeps what was there. Limits start anew. */
+  /**
+   * Loads the policy again and swaps it in whole, or rejects as `createGuard` does and keeps what was there. Limits start
+   * anew. Rejects with `ERR_GUARD_CLOSED` after `close`.
+   */
   reload(): Promise<void>
   health(): GuardHealth
   /** Every later request is refused with 503. */
@@ -126,6 +124,7 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
   const stores: Stores = { replay: createMemoryReplayStore({ clock }), ...options.stores }
   let current = await load(options, stores, clock)
   let closed = false
+  const reloads = inTurns(swap)
   const pendings = new WeakMap<Authentication, Pending>()
 
   /** Builds the denial and records it: exactly one event for each decision. */
@@ -214,8 +213,25 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     return pending
   }
 
-  for (const problem of current.policy.warnings) logger?.warn({ code: problem.code }, formatProblem(problem))
+  async function swap(): Promise<void> {
+    const refuse = () => new TrustError('ERR_GUARD_CLOSED')
+    if (closed) throw refuse()
+    const loaded = await load(options, stores, clock)
+    if (closed) {
+      await loaded.close()
+      throw refuse()
+    }
+    const previous = current
+    current = loaded
+    warnOf(loaded)
+    await previous.close()
+  }
 
+  function warnOf({ policy }: Loaded): void {
+    for (const problem of policy.warnings) logger?.warn({ code: problem.code }, formatProblem(problem))
+  }
+
+  warnOf(current)
   return Object.freeze({
     authenticate,
     authorize,
@@ -226,23 +242,8 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       const pending = take(authentication)
       return authentication.denied ?? deny(pending, { reason: 'INVALID_REQUEST', code })
     },
-    async explain(request: GuardRequest) {
-      const { schemes, mounts, policy } = current
-      const credentials = await authenticateAll(schemes, credentialSource(request))
-      const principal = principalOf(credentials.parts)
-      const identified = identifyOperation(request, mounts, policy.skills)
-      if (identified.kind === 'unknown')
-        return explanationOf(credentials, principal, identified, undefined, identified.code)
-      const verdict = evaluate(policy, credentials.parts, identified.operation)
-      const code = credentials.refusal?.code ?? causeOfVerdict(verdict, identified.operation, principal)?.code
-      return explanationOf(credentials, principal, identified, verdict, code)
-    },
-    async reload() {
-      const next = await load(options, stores, clock)
-      const previous = current
-      current = next
-      await previous.close()
-    },
+    explain: (request: GuardRequest) => explain(current, request),
+    reload: () => reloads.run(),
     health() {
       const schemes = current.schemes.map((scheme) => ({ name: scheme.name, ...(scheme.health?.() ?? { ok: true }) }))
       const ok = !closed && schemes.every((scheme) => scheme.ok)
@@ -251,6 +252,7 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     async close() {
       closed = true
       await current.close()
+      await reloads.ended()
     },
     get resourceMetadata() {
       return current.metadata
@@ -267,24 +269,17 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
   })
 }
 
-/** What the headers alone decide: a bad credential, too many requests, or nothing that could ever be enough. */
+/** What the headers alone decide, and the limits on those who sent them. */
 function causeAtTheDoor({ loaded, source, credentials, principal }: Pending, nowMs: number): DenialCause | undefined {
+  const cause = causeOfHead(loaded, source, credentials)
   const { refusal } = credentials
   if (refusal !== undefined) {
     if (refusal.kind === 'invalid' && refusal.code !== 'ERR_SCOPE_INSUFFICIENT')
       loaded.failedAuthentication?.take(peerKey(source.address), nowMs)
-    return causeOfRefusal(refusal)
+    return cause
   }
   const wait = principal === undefined ? 0 : (loaded.perPrincipal?.take(principal.id, nowMs) ?? 0)
-  if (wait > 0) return { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait }
-  // A credential that no scheme reads leaves its bearer unknown: it is not nobody, and so not anonymous.
-  if (principal === undefined && source.headers.all('authorization').length > 0) {
-    return { reason: 'UNAUTHENTICATED', code: 'ERR_CREDENTIAL_MISSING' }
-  }
-  const verdict = refusedAtTheDoor(loaded.policy, credentials.parts)
-  // A 403 waits for the body, so that its id can be echoed. A 401 does not: an anonymous body is never parsed.
-  if (verdict === undefined || verdict.allowed || verdict.because === 'forbidden') return undefined
-  return { reason: 'UNAUTHENTICATED', code: verdict.code, shortfalls: verdict.shortfalls }
+  return wait > 0 ? { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait } : cause
 }
 
 function askedByHead({ identity, requestId }: Pending): Asked {

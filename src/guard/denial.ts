@@ -1,10 +1,10 @@
 /** From the reason for a denial to the denial: which challenges it carries, and its rendering. */
 import type { ErrorCode } from '../errors.ts'
-import type { Shortfall, Verdict } from '../policy/evaluate.ts'
+import { refusedAtTheDoor, type Shortfall, type Verdict } from '../policy/evaluate.ts'
 import type { Requirement } from '../protocol/card-model.ts'
 import { renderDenial } from '../protocol/denial.ts'
 import type { Credentials, Refusal } from '../schemes/authenticate.ts'
-import type { Challenge, Scheme } from '../schemes/scheme.ts'
+import type { Challenge, CredentialSource, Scheme } from '../schemes/scheme.ts'
 import type {
   Binding,
   DenialReason,
@@ -34,10 +34,27 @@ export interface Asked {
 
 const REFUSED = { invalid: 'UNAUTHENTICATED', malformed: 'INVALID_REQUEST', unavailable: 'UNAVAILABLE' } as const
 
-export function causeOfRefusal({ kind, code, retryAfterSeconds }: Refusal): DenialCause {
+function causeOfRefusal({ kind, code, retryAfterSeconds }: Refusal): DenialCause {
   // A token that lacks a scope its scheme always requires is a good credential for too little (RFC 6750 §3.1).
   const reason = code === 'ERR_SCOPE_INSUFFICIENT' ? 'PERMISSION_DENIED' : REFUSED[kind]
   return { reason, code, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) }
+}
+
+/** What the headers alone decide, limits apart: a bad credential, or nothing that could ever be enough. */
+export function causeOfHead(
+  { policy }: Loaded,
+  source: CredentialSource,
+  { refusal, parts }: Credentials,
+): DenialCause | undefined {
+  if (refusal !== undefined) return causeOfRefusal(refusal)
+  // A credential that no scheme reads leaves its bearer unknown: it is not nobody, and so not anonymous.
+  if (parts.size === 0 && source.headers.all('authorization').length > 0) {
+    return { reason: 'UNAUTHENTICATED', code: 'ERR_CREDENTIAL_MISSING' }
+  }
+  const verdict = refusedAtTheDoor(policy, parts)
+  // A 403 waits for the body, so that its id can be echoed. A 401 does not: an anonymous body is never parsed.
+  if (verdict === undefined || verdict.allowed || verdict.because === 'forbidden') return undefined
+  return { reason: 'UNAUTHENTICATED', code: verdict.code, shortfalls: verdict.shortfalls }
 }
 
 /** What was asked for could not be told, or could be told in two ways. */

@@ -1,9 +1,13 @@
 /** The same evaluation, told step by step for the operator. */
 import type { ErrorCode } from '../errors.ts'
-import type { Shortfall, Verdict } from '../policy/evaluate.ts'
-import type { Identified } from '../protocol/identify.ts'
-import type { Credentials } from '../schemes/authenticate.ts'
-import type { Operation, Principal } from '../types.ts'
+import { evaluate, type Shortfall, type Verdict } from '../policy/evaluate.ts'
+import { principalOf } from '../policy/principal.ts'
+import { type Identified, identifyOperation } from '../protocol/identify.ts'
+import { authenticateAll, type Credentials } from '../schemes/authenticate.ts'
+import type { GuardRequest, Operation, Principal } from '../types.ts'
+import { credentialSource } from './credential-source.ts'
+import { causeOfHead, causeOfVerdict } from './denial.ts'
+import type { Loaded } from './load.ts'
 
 export interface Explanation {
   readonly allowed: boolean
@@ -24,7 +28,22 @@ export interface Explanation {
   readonly rule?: number
 }
 
-export function explanationOf(
+/** What `check` would say, limits apart: the same causes, in the same order. */
+export async function explain(loaded: Loaded, request: GuardRequest): Promise<Explanation> {
+  const { schemes, mounts, policy } = loaded
+  const source = credentialSource(request)
+  const credentials = await authenticateAll(schemes, source)
+  const principal = principalOf(credentials.parts)
+  const identified = identifyOperation(request, mounts, policy.skills)
+  const head = causeOfHead(loaded, source, credentials)
+  if (identified.kind === 'unknown')
+    return explanationOf(credentials, principal, identified, undefined, head?.code ?? identified.code)
+  const verdict = evaluate(policy, credentials.parts, identified.operation)
+  const cause = head ?? causeOfVerdict(verdict, identified.operation, principal)
+  return explanationOf(credentials, principal, identified, verdict, cause?.code)
+}
+
+function explanationOf(
   credentials: Credentials,
   principal: Principal | undefined,
   identified: Identified,

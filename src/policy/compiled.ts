@@ -15,6 +15,8 @@ export interface CompiledPolicy {
   readonly anonymous: boolean
   /** By the card's scheme name; every scheme of the card is here. */
   readonly schemes: ReadonlyMap<string, SchemeConfig>
+  /** Whether any credential that the schemes take can be for one tenant. */
+  readonly speaksOfTenants: boolean
   readonly skills: SkillSelection
   readonly access: readonly AccessRule[] | undefined
   readonly limits: LimitConfig

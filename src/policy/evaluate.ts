@@ -111,12 +111,7 @@ export function evaluate(policy: CompiledPolicy, parts: Parts, operation: Operat
  * for the one that is named (A46).
  */
 function mayNameTenant(policy: CompiledPolicy, parts: Parts, tenant: string): boolean {
-  const spoken = [...policy.schemes.values()].some(
-    (config) =>
-      (config.type === 'jwt' && config.tenantClaim !== undefined) ||
-      (config.type === 'apiKey' && config.keys.some((key) => key.tenant !== undefined)),
-  )
-  return !spoken || (parts.size > 0 && [...parts.values()].every((part) => part.tenant === tenant))
+  return !policy.speaksOfTenants || (parts.size > 0 && [...parts.values()].every((part) => part.tenant === tenant))
 }
 
 /** Only these start work; the others look at work already begun. */

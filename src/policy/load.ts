@@ -142,6 +142,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
     ...(sections.publicUrl === undefined ? {} : { publicUrl: sections.publicUrl.replace(/\/$/, '') }),
     anonymous: sections.anonymous ?? false,
     schemes,
+    speaksOfTenants: [...schemes.values()].some(speaksOfTenants),
     skills,
     access,
     limits: compileLimits(sections.limits),
@@ -185,6 +186,13 @@ async function loadCard(
 function issuersOf(schemes: ReadonlyMap<string, SchemeConfig>): Set<string> {
   return new Set(
     [...schemes.values()].flatMap((scheme) => (scheme.type === 'jwt' ? scheme.issuers : [])).map((i) => i.issuer),
+  )
+}
+
+function speaksOfTenants(scheme: SchemeConfig): boolean {
+  return (
+    (scheme.type === 'jwt' && scheme.tenantClaim !== undefined) ||
+    (scheme.type === 'apiKey' && scheme.keys.some((key) => key.tenant !== undefined))
   )
 }
 

@@ -24,10 +24,11 @@ interface Window {
  */
 export function createMemoryRateLimiter(rate: Rate, maxKeys = 100_000): RateLimiter {
   const windows = new LRUCache<string, Window>({ max: maxKeys })
+  // A clock set back must not lock anybody out for longer than one window.
+  const isOpen = ({ endsMs }: Window, nowMs: number) => endsMs > nowMs && endsMs - nowMs <= rate.windowSeconds * 1000
   const open = (key: string, nowMs: number): Window => {
     const found = windows.get(key)
-    // A clock set back must not lock anybody out for longer than one window.
-    if (found !== undefined && found.endsMs > nowMs && found.endsMs - nowMs <= rate.windowSeconds * 1000) return found
+    if (found !== undefined && isOpen(found, nowMs)) return found
     const fresh = { endsMs: nowMs + rate.windowSeconds * 1000, used: 0 }
     windows.set(key, fresh)
     return fresh
@@ -37,7 +38,7 @@ export function createMemoryRateLimiter(rate: Rate, maxKeys = 100_000): RateLimi
   return {
     waitSeconds(key, nowMs) {
       const found = windows.peek(key)
-      return found === undefined || found.endsMs <= nowMs ? 0 : wait(found, nowMs)
+      return found !== undefined && isOpen(found, nowMs) ? wait(found, nowMs) : 0
     },
     take(key, nowMs) {
       const window = open(key, nowMs)

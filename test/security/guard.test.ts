@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Guard } from '../../src/guard.ts'
 import { sha256Hex } from '../../src/internal/sha256.ts'
-import type { Decision, GuardRequest } from '../../src/types.ts'
+import { evaluate } from '../../src/policy/evaluate.ts'
+import { loadPolicy } from '../../src/policy/load.ts'
+import type { Decision, GuardRequest, Operation, PrincipalPart } from '../../src/types.ts'
 import { API_KEY, makeRig, paySkill, type Rig, type RigOptions, rigCard } from '../support/rig.ts'
 
 let rig: Rig | undefined
@@ -188,6 +190,39 @@ describe('requirements', () => {
     expect(told(await ask('b'))).toBe('403 ERR_TENANT_FORBIDDEN')
     expect(told(await ask('../a'))).toMatch(/^40[03] /)
     expect(told(await ask('a'))).toBe('allowed')
+  })
+})
+
+describe('tenants', () => {
+  it('whether the policy speaks of them is settled at load, and no request goes over the keys', async () => {
+    const { folder } = await start()
+    const key = { sha256: sha256Hex(API_KEY), owner: 'partner' }
+    const policyOf = async (file: object[]) => {
+      writeFileSync(join(folder, 'keys.json'), JSON.stringify(file))
+      const schemes = { key: { keys: 'file:./keys.json' } }
+      const { login: _, ...securitySchemes } = rigCard().securitySchemes as Record<string, object>
+      const card = rigCard({ securitySchemes, securityRequirements: [{ schemes: { key: { list: [] } } }] })
+      const policy = { version: 1, card, audience: 'https://agent.example', schemes }
+      const loaded = await loadPolicy({ policy, baseDir: folder })
+      const untouched = new Proxy(loaded.schemes, { get: () => expect.fail('the schemes were gone over') })
+      return { ...loaded, schemes: untouched }
+    }
+    const part = {
+      kind: 'apiKey',
+      scheme: 'key',
+      issuer: '',
+      subject: 'partner',
+      claims: {},
+      credential: {},
+      scopes: new Set<string>(),
+    }
+    const parts = (tenant?: string) =>
+      new Map([['key', { ...part, ...(tenant === undefined ? {} : { tenant }) } as PrincipalPart]])
+    const operation: Operation = { name: 'GetTask', version: '1.0', binding: 'HTTP+JSON', tenant: 'b' }
+    const speaking = await policyOf([{ ...key, id: 'partner-1', tenant: 'a' }])
+    expect(evaluate(speaking, parts('a'), operation)).toMatchObject({ allowed: false, code: 'ERR_TENANT_FORBIDDEN' })
+    expect(evaluate(speaking, parts('b'), operation)).toMatchObject({ allowed: true })
+    expect(evaluate(await policyOf([{ ...key, id: 'partner-1' }]), parts(), operation)).toMatchObject({ allowed: true })
   })
 })
 
@@ -495,6 +530,49 @@ describe('life cycle', () => {
       })
     }
     expect(events).toEqual([])
+  })
+
+  it('explain never disagrees with check', async () => {
+    const { guard, token } = await start({ card: rigCard({ skills: [...(rigCard().skills as object[]), paySkill] }) })
+    const open = await makeRig({
+      card: rigCard({ securityRequirements: [{ schemes: {} }, { schemes: { key: { list: [] } } }] }),
+      policy: { anonymous: true },
+    })
+    const heads = [
+      [],
+      KEY,
+      bearer(await token()),
+      bearer(await token({ scope: 'x' })),
+      bearer(await token({ exp: 1 })),
+      ['authorization', 'Basic dTpw'],
+      ['authorization', ''],
+      [...KEY, 'authorization', 'Basic dTpw'],
+      ['x-api-key', 'an-unknown-key-000000000000'],
+      [...KEY, ...KEY],
+    ]
+    const asked = [
+      { method: 'GET', target: '/tasks/t' },
+      { method: 'GET', target: '/extendedAgentCard' },
+      { method: 'GET', target: '/admin' },
+      { method: 'POST', target: '/', body: 'not json' },
+      { method: 'POST', target: '/', body: '{"jsonrpc":"2.0","id":1,"method":"Nope"}' },
+      { method: 'POST', target: '/', body: '{"jsonrpc":"2.0","id":1,"method":"ListTasks"}' },
+    ]
+    try {
+      for (const each of [guard, open.guard]) {
+        for (const head of heads) {
+          for (const one of asked) {
+            const request = { ...one, rawHeaders: ['a2a-version', '1.0', ...head] }
+            const decision = await each.check(request)
+            const { allowed, code } = await each.explain(request)
+            const code_ = decision.allowed ? undefined : decision.code
+            expect({ allowed, code }, JSON.stringify(request)).toEqual({ allowed: decision.allowed, code: code_ })
+          }
+        }
+      }
+    } finally {
+      await open.close()
+    }
   })
 
   it('reload swaps the policy in whole, or keeps what was there', async () => {

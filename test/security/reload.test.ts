@@ -1,9 +1,93 @@
 /** Reloads while requests run: none sees half a policy, none is lost, none is wrongly allowed. */
-import { renameSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { exportJWK, generateKeyPair } from 'jose'
+import { expect, it, vi } from 'vitest'
 import { sha256Hex } from '../../src/internal/sha256.ts'
 import { API_KEY, makeRig } from '../support/rig.ts'
+
+/** Key sets behind a URL whose fetch the test lets through one by one. */
+async function heldRig() {
+  const held: (() => void)[] = []
+  let fetching = false
+  const { publicKey } = await generateKeyPair('ES256')
+  const jwks = { keys: [{ ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256', use: 'sig' }] }
+  const warnings: string[] = []
+  const silent = () => undefined
+  const rig = await makeRig({
+    login: { jwks: 'https://issuer.example/jwks.json' },
+    policy: { mode: 'report' },
+    guard: {
+      fetch: async () => {
+        if (fetching) await new Promise<void>((resolve) => held.push(resolve))
+        return new Response(JSON.stringify(jwks))
+      },
+      logger: { debug: silent, info: silent, error: silent, warn: (_, text) => warnings.push(text) },
+    },
+  })
+  fetching = true
+  const settled = () => vi.waitUntil(() => held.length > 0, { interval: 1 })
+  return { ...rig, held, settled, warnings, health: () => rig.guard.health() }
+}
+
+it('reloads follow one another, and each asks for what is there when its turn comes', async () => {
+  const { guard, held, settled, close } = await heldRig()
+  const done: string[] = []
+  const first = guard.reload().then(() => done.push('first'))
+  await settled()
+  // Those who come while one is running share the next, which starts after they asked.
+  const later = Array.from({ length: 50 }, (_, index) => guard.reload().then(() => done.push(`later ${index}`)))
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(held.length).toBe(1)
+  held.shift()?.()
+  await first
+  await settled()
+  expect(held.length).toBe(1)
+  expect(done).toEqual(['first'])
+  held.shift()?.()
+  await Promise.all(later)
+  expect(done.length).toBe(51)
+  expect(held.length).toBe(0)
+  await close()
+})
+
+it('a reload that fails does not stop the next one', async () => {
+  const rig = await makeRig()
+  const good = readFileSync(join(rig.folder, 'keys.json'))
+  writeFileSync(join(rig.folder, 'keys.json'), '[{')
+  const failed = rig.guard.reload()
+  await expect(failed).rejects.toMatchObject({ code: 'ERR_POLICY_INVALID' })
+  writeFileSync(join(rig.folder, 'keys.json'), good)
+  await rig.guard.reload()
+  await rig.close()
+})
+
+it('a guard closed while it reloads stays closed, and keeps nothing open', async () => {
+  const { guard, held, settled, close } = await heldRig()
+  const before = guard.health().schemes
+  const reload = guard.reload()
+  await settled()
+  const closing = guard.close()
+  held.shift()?.()
+  await expect(reload).rejects.toMatchObject({ code: 'ERR_GUARD_CLOSED' })
+  await closing
+  await expect(guard.reload()).rejects.toMatchObject({ code: 'ERR_GUARD_CLOSED' })
+  expect(held.length).toBe(0)
+  expect(guard.health()).toMatchObject({ ok: false, schemes: before })
+  await close()
+})
+
+it('warnings of the policy are logged on a reload as at the start', async () => {
+  const { guard, held, settled, warnings, close } = await heldRig()
+  const atStart = [...warnings]
+  expect(atStart.join()).toContain('mode: report')
+  const reload = guard.reload()
+  await settled()
+  held.shift()?.()
+  await reload
+  expect(warnings).toEqual([...atStart, ...atStart])
+  await close()
+})
 
 it('200 reloads under load', async () => {
   const rig = await makeRig()
