@@ -104,6 +104,8 @@ const CODES = {
   ERR_CREDENTIAL_MALFORMED: 'A credential was presented in a way that can be read in more than one way',
   ERR_CREDENTIAL_INCOMPLETE: 'A requirement needs several credentials and one is missing',
   ERR_API_KEY_UNKNOWN: 'The API key is none of the configured keys',
+  ERR_API_KEY_CHECKSUM: 'The API key has the form of a generated one and a wrong checksum',
+  ERR_API_KEY_REVOKED: 'The API key is revoked',
   ERR_API_KEY_NOT_YET_VALID: 'The API key is not valid yet',
   ERR_API_KEY_EXPIRED: 'The API key has expired',
   ERR_TOKEN_TOO_LARGE: 'The token is larger than the limit',

@@ -138,12 +138,11 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     if (options.onDecision === undefined && logger === undefined) return
     const { credentials, head, principal, loaded, startedMs } = pending
     const durationMs = performance.now() - startedMs
-    const { operation } = decision
     const { mode } = loaded.policy
-    recordDecision(
-      options,
-      decisionEvent({ decision, operation, principal, credentials, head, mode, durationMs, nowMs: clock() }),
-    )
+    const nowMs = clock()
+    const keysUsed = loaded.reportKeyUse(credentials.parts, nowMs)
+    const event = decisionEvent({ decision, principal, credentials, keysUsed, head, mode, durationMs, nowMs })
+    recordDecision(options, event)
   }
 
   function authenticate(request: GuardRequest): Authentication | Promise<Authentication> {

@@ -200,6 +200,8 @@ export interface DecisionEvent {
   readonly taskId?: string
   readonly principal?: string
   readonly schemes: readonly string[]
+  /** API keys of this request whose use was not reported in the last hour: for a "last used" column. Absent: none. */
+  readonly keysUsed?: readonly { readonly scheme: string; readonly keyId: string }[]
   /** Per scheme that was presented and refused: why. */
   readonly failures: readonly { readonly scheme: string; readonly code: ErrorCode; readonly detail?: string }[]
   readonly peerAddress?: string

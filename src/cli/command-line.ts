@@ -20,8 +20,9 @@ usage:
   a2a-trust policy explain --policy FILE REQUEST.json|- [--at TIME] [--json]
   a2a-trust url check URL…|- [--no-resolve] [--hosts FILE] [--allow-http] [--port N]… [--json]
   a2a-trust keys generate -o FILE [--alg ES256] [--kid ID] [--example] [--json]
+  a2a-trust keys generate --api-key --owner OWNER [--id ID] [--scopes 'A B'] [--tenant T] [--not-before TIME] [--expires TIME] [-o FILE] [--json]
+  a2a-trust keys hash [--id ID --owner OWNER] [--json]
   a2a-trust keys jwks FILE… [--json]
-  a2a-trust keys hash [--new] [--id ID --owner OWNER] [--json]
   a2a-trust keys certs --dir DIR [--identity URI] [--days N] [--json]
   a2a-trust demo [--serve]
 
@@ -47,7 +48,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   'url check': async () => (await import('./url.ts')).urlCommand,
   'keys generate': async () => (await import('./keys.ts')).keysGenerateCommand,
   'keys jwks': async () => (await import('./keys.ts')).keysJwksCommand,
-  'keys hash': async () => (await import('./keys.ts')).keysHashCommand,
+  'keys hash': async () => (await import('./api-keys.ts')).keysHashCommand,
   'keys certs': async () => (await import('./keys.ts')).keysCertsCommand,
   demo: async () => (await import('./demo.ts')).demoCommand,
 }

@@ -53,7 +53,7 @@ function settingsFor(name: string, scheme: CardScheme): string[] {
     case 'apiKey':
       return [
         head,
-        `    keys: file:./api-keys.yaml      # a2a-trust keys hash --new --id ID --owner OWNER >> api-keys.yaml`,
+        `    keys: file:./api-keys.yaml      # a2a-trust keys generate --api-key --owner OWNER -o partner.key >> api-keys.yaml`,
       ]
     case 'http':
       return [head, '    issuer: https://CHANGE_ME', '    algorithms: [ES256]', '    jwks: file:./jwks.json']

@@ -1,26 +1,24 @@
-/** `keys generate|jwks|hash|certs`: signing keys, key sets, API key digests and development certificates. */
-import { randomBytes } from 'node:crypto'
+/** `keys generate|jwks|certs`: signing keys, key sets and development certificates. API keys are in `api-keys.ts`. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWK } from 'jose'
 import { parseStrictJson } from '../internal/json.ts'
-import { sha256Hex } from '../internal/sha256.ts'
 import { loadVerificationKey } from '../internal/verification-key.ts'
+import { keysGenerateApiKeyCommand } from './api-keys.ts'
 import { createFiles } from './files.ts'
-import { exit, fail, type Io, itemsOf, readAll } from './io.ts'
+import { exit, fail, type Io } from './io.ts'
 
 const ALGORITHMS = ['ES256', 'ES384', 'ES512', 'EdDSA', 'RS256', 'PS256']
 /** All that leaves a JWK: a list of what is public cannot forget a private member (RFC 7518 §6.2.2, §6.3.2). */
 const PUBLIC_MEMBERS = ['kty', 'crv', 'x', 'y', 'n', 'e', 'kid', 'alg', 'use', 'example']
-/** What the guard accepts as an API key, and long enough that an unsalted digest gives nothing away. */
-const API_KEY = /^[\x21-\x7e]{16,1024}$/
 
 /**
  * `keys generate -o FILE [--alg ES256] [--kid ID] [--example] [--json]`: a private JWK, 0600, never over a file. stdout:
  * its public JWK. The kid is its RFC 7638 thumbprint unless one is given.
  */
 export async function keysGenerateCommand(args: readonly string[], io: Io): Promise<number> {
+  if (args.includes('--api-key')) return keysGenerateApiKeyCommand(args, io)
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -78,45 +76,6 @@ export async function keysJwksCommand(args: readonly string[], io: Io): Promise<
     }
   }
   io.stdout.write(`${JSON.stringify({ keys }, null, 2)}\n`)
-  return exit.ok
-}
-
-/**
- * `keys hash [--new] [--id ID --owner OWNER] [--json]`: the SHA-256 of each API key on stdin, one a line; with `--new` of
- * a fresh key, which is written to stderr once and stored nowhere. With id and owner, for one key: an entry for the
- * policy's key file.
- */
-export async function keysHashCommand(args: readonly string[], io: Io): Promise<number> {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      new: { type: 'boolean', default: false },
-      id: { type: 'string' },
-      owner: { type: 'string' },
-      json: { type: 'boolean' },
-    },
-  })
-  const { id, owner } = values
-  if ((id === undefined) !== (owner === undefined)) {
-    fail(io, 'keys hash needs --id and --owner together')
-    return exit.usage
-  }
-  const keys = values.new ? [randomBytes(32).toString('base64url')] : itemsOf(await readAll(io))
-  if (keys.length === 0 || (id !== undefined && keys.length > 1)) {
-    fail(io, keys.length === 0 ? 'there is no API key on stdin' : '--id is for one key', 'keys hash --new makes one')
-    return exit.invalid
-  }
-  if (!keys.every((key) => API_KEY.test(key))) {
-    fail(io, 'an API key has 16 to 1024 visible ASCII characters', 'keys hash --new makes one')
-    return exit.invalid
-  }
-  for (const [index, key] of keys.entries()) {
-    if (values.new) io.stderr.write(`new API key, shown once: ${key}\n`)
-    const sha256 = sha256Hex(key)
-    if (values.json === true) io.stdout.write(`${JSON.stringify({ line: index + 1, id, sha256, owner })}\n`)
-    else if (id === undefined) io.stdout.write(`${sha256}\n`)
-    else io.stdout.write(`- id: ${JSON.stringify(id)}\n  sha256: ${sha256}\n  owner: ${JSON.stringify(owner)}\n`)
-  }
   return exit.ok
 }
 

@@ -4,17 +4,18 @@ import type { Decision, DecisionEvent, Operation, Principal, RequestHead } from 
 
 export interface EventSource {
   readonly decision: Decision
-  readonly operation: Operation | undefined
   readonly principal: Principal | undefined
   readonly credentials: Credentials
   readonly head: RequestHead
+  readonly keysUsed: NonNullable<DecisionEvent['keysUsed']>
   readonly mode: 'enforce' | 'report'
   readonly nowMs: number
   readonly durationMs: number
 }
 
 export function decisionEvent(source: EventSource): DecisionEvent {
-  const { decision, operation, principal, credentials, head, mode, nowMs, durationMs } = source
+  const { decision, principal, credentials, keysUsed, head, mode, nowMs, durationMs } = source
+  const { operation } = decision
   const code = decision.allowed ? decision.reported?.code : decision.code
   const failures = []
   for (const [{ name: scheme }, outcome] of credentials.outcomes) {
@@ -29,6 +30,7 @@ export function decisionEvent(source: EventSource): DecisionEvent {
     ...(operation === undefined ? {} : operationMembers(operation)),
     ...(principal === undefined ? {} : { principal: principal.id }),
     schemes: principal?.schemes ?? [],
+    ...(keysUsed.length === 0 ? {} : { keysUsed }),
     failures,
     ...(head.peer?.address === undefined ? {} : { peerAddress: head.peer.address }),
     durationMs,

@@ -8,6 +8,7 @@ import type { Scheme } from '../schemes/scheme.ts'
 import { createMemoryRateLimiter, type RateLimiter } from '../store/rate-limiter.ts'
 import type { Stores } from '../store/stores.ts'
 import type { Clock, Logger } from '../types.ts'
+import { createKeyUseReport, type KeyUseReport } from './key-use.ts'
 import { type ResourceMetadata, resourceMetadataOf } from './resource-metadata.ts'
 
 export interface Loaded {
@@ -20,6 +21,7 @@ export interface Loaded {
   readonly credentialLocations: readonly string[]
   readonly perPrincipal: RateLimiter | undefined
   readonly failedAuthentication: RateLimiter | undefined
+  readonly reportKeyUse: KeyUseReport
   /** Ends what was opened for this version. */
   close(): Promise<void>
 }
@@ -65,6 +67,7 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
     perPrincipal: perPrincipal === undefined ? undefined : createMemoryRateLimiter(perPrincipal),
     failedAuthentication:
       failedAuthentication === undefined ? undefined : createMemoryRateLimiter(failedAuthentication),
+    reportKeyUse: createKeyUseReport(),
     close,
   })
 }

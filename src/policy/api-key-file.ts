@@ -34,6 +34,7 @@ const entrySchema = z.strictObject({
   tenant: label.optional(),
   notBefore: time.optional(),
   expiresAt: time.optional(),
+  revoked: z.boolean().optional().meta({ description: 'Refused whatever else holds. Default false.' }),
 })
 
 const fileSchema = z.strictObject({
@@ -81,6 +82,7 @@ function recordOf(entry: z.infer<typeof entrySchema>): ApiKeyRecord {
     ...(entry.tenant === undefined ? {} : { tenant: entry.tenant }),
     ...(entry.notBefore === undefined ? {} : { notBefore: toSeconds(entry.notBefore) }),
     ...(entry.expiresAt === undefined ? {} : { expiresAt: toSeconds(entry.expiresAt) }),
+    ...(entry.revoked === true ? { revoked: true } : {}),
   }
 }
 

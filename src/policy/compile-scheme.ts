@@ -47,8 +47,8 @@ export async function compileScheme(input: SchemeInput): Promise<SchemeConfig | 
     return undefined
   }
   if (declared.kind === 'apiKey') {
-    if (declared.location === 'query') {
-      const message = `${quote(name)} takes keys in the URL, where proxies and logs keep them: prefer a header`
+    if (declared.location !== 'header') {
+      const message = `${quote(name)} takes keys ${WEAK_PLACE[declared.location]}: prefer a header`
       report.warning('ERR_POLICY_WEAK', '', message, 'key')
     }
     const keys = 'keys' in valid ? await loadApiKeys(valid.keys, '/keys', context, report) : undefined
@@ -73,6 +73,11 @@ function settingsKind(scheme: CardScheme): keyof typeof SCHEMAS | undefined {
       return undefined
   }
 }
+
+const WEAK_PLACE = {
+  query: 'in the URL, where proxies and logs keep them',
+  cookie: 'in a cookie, which a browser sends along with what other sites ask for',
+} as const
 
 const SETTINGS_OF = { jwt: 'a token scheme', apiKey: 'an apiKey scheme', mtls: 'an mtls scheme' } as const
 

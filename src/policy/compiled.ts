@@ -50,6 +50,7 @@ export interface ApiKeyRecord {
   /** Unix seconds. */
   readonly notBefore?: number
   readonly expiresAt?: number
+  readonly revoked?: boolean
 }
 
 export interface JwtSchemeConfig {

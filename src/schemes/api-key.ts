@@ -1,5 +1,6 @@
 /** API keys in a header, a query parameter or a cookie (A2A `APIKeySecurityScheme`). Only digests are held. */
 import { hash, timingSafeEqual } from 'node:crypto'
+import { readApiKey } from '../internal/api-key-format.ts'
 import type { ApiKeyRecord, ApiKeySchemeConfig } from '../policy/compiled.ts'
 import type { CredentialSource, Outcome, Scheme, SchemeContext } from './scheme.ts'
 
@@ -7,7 +8,11 @@ import type { CredentialSource, Outcome, Scheme, SchemeContext } from './scheme.
 const MAX_KEY_LENGTH = 1024
 /** Visible ASCII: a key outside it would have several encodings and so several digests. */
 const KEY_TEXT = /^[\x21-\x7e]+$/
+/** Inside a key: what a folded line or two joined lines leave (RFC 9110 §5.2, §5.3). */
+const SEVERAL = /[ \t\r\n]/
 const SHA256_HEX = /^[0-9a-f]{64}$/
+/** Compared where an id is unknown, so that an unknown id takes as long as a known one (A30). */
+const NOBODY = Buffer.alloc(32)
 
 interface Candidate {
   readonly digest: Buffer
@@ -15,19 +20,30 @@ interface Candidate {
   readonly satisfied: Outcome
 }
 
+type Location = ApiKeySchemeConfig['location']
+const LOCATIONS: readonly Location[] = ['header', 'query', 'cookie']
+
 /** What was presented: nothing, one value, or more than one reading. */
 type Presented = { readonly value: string } | 'nothing' | { readonly ambiguous: string }
 
+interface Index {
+  readonly byId: ReadonlyMap<string, Candidate>
+  /** By the first four bytes of the digest, for keys that name no id. */
+  readonly byDigest: ReadonlyMap<number, readonly Candidate[]>
+}
+
 /**
- * Checks a presented key against the configured digests: known, begun, not expired. It does not check what the key may
- * do, and it cannot know whether a key is strong: digests are unsalted, so keys must be random, not chosen.
+ * Checks a presented key against the configured digests: known, not revoked, begun, not expired. A generated key
+ * (`a2a_<id>_…`) is compared with the entry of its id alone; any other with all whose digest begins alike. It does not
+ * check what the key may do, and it cannot know whether a key is strong: digests are unsalted, so keys must be random,
+ * not chosen.
  *
  * Throws `TypeError` for a record that is not usable, and for two records with one digest or one id.
  */
 export function createApiKeyScheme(config: ApiKeySchemeConfig, context: Pick<SchemeContext, 'clock'>): Scheme {
   const { name, location, parameter } = config
   const { clock } = context
-  const buckets = index(config)
+  const known = index(config)
 
   function authenticate(source: CredentialSource): Outcome {
     const presented = present(source, location, parameter)
@@ -39,15 +55,12 @@ export function createApiKeyScheme(config: ApiKeySchemeConfig, context: Pick<Sch
     if (value.length > MAX_KEY_LENGTH || !KEY_TEXT.test(value)) {
       return { kind: 'invalid', code: 'ERR_API_KEY_UNKNOWN', detail: 'too long, or not visible ASCII' }
     }
-    const digest = hash('sha256', value, 'buffer')
-    // The bucket is chosen by the digest, which nobody can steer without knowing the key, so how long the look-up takes
-    // tells nothing about any key. Inside it every candidate is compared in constant time before anything is decided.
-    let match: Candidate | undefined
-    for (const candidate of buckets.get(digest.readUInt32BE(0)) ?? []) {
-      if (timingSafeEqual(candidate.digest, digest)) match = candidate
-    }
-    if (match === undefined) return { kind: 'invalid', code: 'ERR_API_KEY_UNKNOWN' }
-    const { id, notBefore, expiresAt } = match.record
+    const named = readApiKey(value)
+    if (named?.intact === false) return { kind: 'invalid', code: 'ERR_API_KEY_CHECKSUM' }
+    const match = find(known, hash('sha256', value, 'buffer'), named?.id)
+    if (match === undefined) return { kind: 'invalid', code: 'ERR_API_KEY_UNKNOWN', ...whichOf(known, named?.id) }
+    const { id, notBefore, expiresAt, revoked } = match.record
+    if (revoked === true) return { kind: 'invalid', code: 'ERR_API_KEY_REVOKED', detail: `key ${id}` }
     const now = clock() / 1000
     if (notBefore !== undefined && now < notBefore) {
       return { kind: 'invalid', code: 'ERR_API_KEY_NOT_YET_VALID', detail: `key ${id}` }
@@ -71,28 +84,52 @@ export function createApiKeyScheme(config: ApiKeySchemeConfig, context: Pick<Sch
       ],
     },
     authenticate,
+    claimedId(source) {
+      const presented = present(source, location, parameter)
+      return typeof presented === 'object' && 'value' in presented ? readApiKey(presented.value)?.id : undefined
+    },
   }
 }
 
-function index(config: ApiKeySchemeConfig): ReadonlyMap<number, readonly Candidate[]> {
-  const buckets = new Map<number, Candidate[]>()
+/** Every candidate is compared in constant time before anything is decided. */
+function find({ byId, byDigest }: Index, digest: Buffer, id: string | undefined): Candidate | undefined {
+  if (id !== undefined) {
+    const candidate = byId.get(id)
+    return timingSafeEqual(candidate?.digest ?? NOBODY, digest) ? candidate : undefined
+  }
+  // The bucket is chosen by the digest, which nobody can steer without knowing the key, so how long the look-up takes
+  // tells nothing about any key.
+  let match: Candidate | undefined
+  for (const candidate of byDigest.get(digest.readUInt32BE(0)) ?? []) {
+    if (timingSafeEqual(candidate.digest, digest)) match = candidate
+  }
+  return match
+}
+
+/** For the operator, and only with an id that the operator gave: what a caller writes is not repeated. */
+function whichOf({ byId }: Index, id: string | undefined): { detail?: string } {
+  return id !== undefined && byId.has(id) ? { detail: `names key ${id}, and is another` } : {}
+}
+
+function index(config: ApiKeySchemeConfig): Index {
+  const byDigest = new Map<number, Candidate[]>()
   const digests = new Set<string>()
-  const ids = new Set<string>()
+  const byId = new Map<string, Candidate>()
   for (const record of config.keys) {
     if (!SHA256_HEX.test(record.sha256))
       throw new TypeError(`'keys' of '${config.name}': 'sha256' is not lower-case hex`)
     if (record.owner === '') throw new TypeError(`'keys' of '${config.name}': 'owner' is empty`)
     // One key with two owners would have two identities, one id for two keys two meanings in the audit log.
     if (digests.has(record.sha256)) throw new TypeError(`'keys' of '${config.name}': a 'sha256' is listed twice`)
-    if (ids.has(record.id)) throw new TypeError(`'keys' of '${config.name}': 'id' ${record.id} is listed twice`)
+    if (byId.has(record.id)) throw new TypeError(`'keys' of '${config.name}': 'id' ${record.id} is listed twice`)
     digests.add(record.sha256)
-    ids.add(record.id)
     const digest = Buffer.from(record.sha256, 'hex')
     const prefix = digest.readUInt32BE(0)
     const candidate = { digest, record, satisfied: satisfiedBy(config.name, record) }
-    buckets.set(prefix, [...(buckets.get(prefix) ?? []), candidate])
+    byDigest.set(prefix, [...(byDigest.get(prefix) ?? []), candidate])
+    byId.set(record.id, candidate)
   }
-  return buckets
+  return { byId, byDigest }
 }
 
 function satisfiedBy(scheme: string, record: ApiKeyRecord): Outcome {
@@ -111,38 +148,45 @@ function satisfiedBy(scheme: string, record: ApiKeyRecord): Outcome {
   return Object.freeze({ kind: 'satisfied', part })
 }
 
-function present(source: CredentialSource, location: ApiKeySchemeConfig['location'], parameter: string): Presented {
-  switch (location) {
-    case 'header':
-      return only(source.headers.all(parameter), `several ${parameter} header lines`)
-    case 'query':
-      return fromQuery(source.query, parameter)
-    case 'cookie':
-      return only(cookies(source.headers.all('cookie'), parameter), `several cookies named ${parameter}`)
+/**
+ * What stands at the declared place. The same name at another place too leaves open which of the two is meant, and the
+ * one that was not asked for may be in every log on the way (RFC 6750 §2 says the same of tokens).
+ */
+function present(source: CredentialSource, location: Location, parameter: string): Presented {
+  const here = at(source, location, (name) => name === parameter)
+  if (here === 'nothing' || 'ambiguous' in here) return here
+  const lowerCase = parameter.toLowerCase()
+  const also = LOCATIONS.find(
+    (other) => other !== location && at(source, other, (name) => name.toLowerCase() === lowerCase) !== 'nothing',
+  )
+  if (also !== undefined) return { ambiguous: `sent as ${location} and as ${also}` }
+  return SEVERAL.test(here.value) ? { ambiguous: 'white space inside: two lines joined, or one folded' } : here
+
+  function at({ headers, query }: CredentialSource, place: Location, isNamed: (name: string) => boolean): Presented {
+    if (place === 'query') return only(parameters(query, isNamed), 'several query parameters of that name')
+    if (place === 'cookie') return only(cookies(headers.all('cookie'), isNamed), 'several cookies of that name')
+    return only(headers.all(parameter.toLowerCase()), 'several header lines')
   }
 }
 
-function only(values: readonly string[], ambiguous: string): Presented {
-  const [value] = values
-  if (value === undefined) return 'nothing'
+function only(values: readonly (string | undefined)[], ambiguous: string): Presented {
+  const [value = ''] = values
   if (values.length > 1) return { ambiguous }
+  if (values.length === 1 && values[0] === undefined) return { ambiguous: 'the query parameter has no single decoding' }
   return value.trim() === '' ? 'nothing' : { value }
 }
 
-/** Names are compared after decoding, so that `%6bey` cannot hide a second `key`. */
-function fromQuery(query: string, parameter: string): Presented {
-  if (query === '') return 'nothing'
-  const values: string[] = []
-  for (const pair of query.split('&')) {
+/** Names are compared after decoding, so that `%6bey` cannot hide a second `key`. `undefined`: more than one reading. */
+function parameters(query: string, isNamed: (name: string) => boolean): (string | undefined)[] {
+  if (query === '') return []
+  return query.split('&').flatMap((pair) => {
     const equals = pair.indexOf('=')
-    if (decode(equals < 0 ? pair : pair.slice(0, equals)) === parameter)
-      values.push(equals < 0 ? '' : pair.slice(equals + 1))
-  }
-  const result = only(values, `several query parameters named ${parameter}`)
-  if (result === 'nothing' || 'ambiguous' in result) return result
-  // A form decoder reads `+` as a space and a URI decoder reads it as itself.
-  const value = result.value.includes('+') ? undefined : decode(result.value)
-  return value === undefined ? { ambiguous: `the query parameter ${parameter} has no single decoding` } : { value }
+    const name = decode(equals < 0 ? pair : pair.slice(0, equals))
+    if (name === undefined || !isNamed(name)) return []
+    const value = equals < 0 ? '' : pair.slice(equals + 1)
+    // A form decoder reads `+` as a space and a URI decoder reads it as itself.
+    return [value.includes('+') ? undefined : decode(value)]
+  })
 }
 
 function decode(text: string): string | undefined {
@@ -155,13 +199,11 @@ function decode(text: string): string | undefined {
 }
 
 /** RFC 6265 §4.2.1 pairs. HTTP/2 may split the header (RFC 9113 §8.2.3), so all lines are one list. */
-function cookies(lines: readonly string[], name: string): string[] {
-  const values: string[] = []
-  for (const line of lines) {
-    for (const pair of line.split(';')) {
+function cookies(lines: readonly string[], isNamed: (name: string) => boolean): string[] {
+  return lines.flatMap((line) =>
+    line.split(';').flatMap((pair) => {
       const equals = pair.indexOf('=')
-      if (equals >= 0 && pair.slice(0, equals).trim() === name) values.push(pair.slice(equals + 1).trim())
-    }
-  }
-  return values
+      return equals >= 0 && isNamed(pair.slice(0, equals).trim()) ? [pair.slice(equals + 1).trim()] : []
+    }),
+  )
 }

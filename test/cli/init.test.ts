@@ -29,7 +29,7 @@ schemes:
     issuer: https://issuer.example    # must be what iss says, byte by byte
     algorithms: [ES256, RS256]
   key:
-    keys: file:./api-keys.yaml      # a2a-trust keys hash --new --id ID --owner OWNER >> api-keys.yaml
+    keys: file:./api-keys.yaml      # a2a-trust keys generate --api-key --owner OWNER -o partner.key >> api-keys.yaml
 skills:
   select: { metadata: skillId }   # pay ask for more than the agent
   undeclared: deny

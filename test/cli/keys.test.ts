@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
 import { sha256Hex } from '../../src/internal/sha256.ts'
 
 const command = join(import.meta.dirname, '../../dist/cli/main.js')
@@ -40,11 +41,11 @@ describe('keys', () => {
     expect(JSON.parse(stdout)).toMatchObject({ keys: [{ kty: 'EC', crv: 'P-256', alg: 'ES256', use: 'sig' }] })
   })
 
-  it('hash: the digest of a key, or a new key shown once', () => {
+  it('hash: the digest of a key, or its entry', () => {
     expect(run(['hash'], 'a-key-that-is-long-enough\n').stdout).toBe(`${sha256Hex('a-key-that-is-long-enough')}\n`)
-    const { stdout, stderr } = run(['hash', '--new', '--id', 'p', '--owner', 'o'])
-    const key = /shown once: (\S+)/.exec(stderr)?.[1] as string
-    expect(stdout).toBe(`- id: "p"\n  sha256: ${sha256Hex(key)}\n  owner: "o"\n`)
+    expect(run(['hash', '--id', 'p', '--owner', 'o'], 'a-key-that-is-long-enough').stdout).toBe(
+      `- id: "p"\n  sha256: ${sha256Hex('a-key-that-is-long-enough')}\n  owner: "o"\n`,
+    )
     expect(run(['hash'], 'short\n')).toMatchObject({ status: 4, stdout: '' })
   })
 
@@ -82,6 +83,63 @@ describe('keys', () => {
     expect(run(['hash', '--json'], 'good-enough-key-0001\n').stdout).toBe(
       `{"line":1,"sha256":"${sha256Hex('good-enough-key-0001')}"}\n`,
     )
+  })
+
+  it('generate --api-key: the key once, a blank line, and its entry with the digest alone', () => {
+    const { status, stdout, stderr } = run([
+      ...['generate', '--api-key', '--owner', 'partner', '--id', 'partner-2026', '--scopes', 'agent:read agent:write'],
+      ...['--tenant', 'acme', '--not-before', '1800000000', '--expires', '2040-01-31T00:00:00+01:00'],
+    ])
+    expect(status).toBe(0)
+    const [key = '', blank, ...entry] = stdout.split('\n')
+    expect(key).toMatch(/^a2a_partner-2026_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/)
+    expect(blank).toBe('')
+    expect(stderr).not.toContain(key)
+    expect(parse(entry.join('\n'))).toEqual([
+      {
+        id: 'partner-2026',
+        sha256: sha256Hex(key),
+        owner: 'partner',
+        scopes: ['agent:read', 'agent:write'],
+        tenant: 'acme',
+        notBefore: '2027-01-15T08:00:00Z',
+        expiresAt: '2040-01-30T23:00:00Z',
+      },
+    ])
+    // The same digest again from the key, and the id in the key is the id of its entry.
+    expect(run(['hash'], `${key}\n`).stdout).toBe(`${sha256Hex(key)}\n`)
+    expect(run(['hash', '--id', 'other', '--owner', 'o'], `${key}\n`)).toMatchObject({ status: 4, stdout: '' })
+    expect(run(['hash'], `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}\n`)).toMatchObject({
+      status: 4,
+      stdout: '',
+    })
+  })
+
+  it('generate --api-key --json and -o: the key apart from the entry, never over a file', () => {
+    const made = JSON.parse(run(['generate', '--api-key', '--owner', 'o', '--json']).stdout) as {
+      key: string
+      entry: { id: string; sha256: string }
+    }
+    expect(made.entry).toEqual({ id: made.key.split('_')[1], sha256: sha256Hex(made.key), owner: 'o' })
+    const { stdout } = run(['generate', '--api-key', '--owner', 'o', '--id', 'k', '-o', 'partner.key'])
+    const key = readFileSync(join(folder, 'partner.key'), 'utf8').trim()
+    expect(statSync(join(folder, 'partner.key')).mode & 0o777).toBe(0o600)
+    expect(stdout).toBe(`- id: "k"\n  sha256: ${sha256Hex(key)}\n  owner: "o"\n`)
+    expect(run(['generate', '--api-key', '--owner', 'o', '-o', 'partner.key'])).toMatchObject({ status: 4, stdout: '' })
+  })
+
+  it.each([
+    [[]],
+    [['--owner', ' ']],
+    [['--owner', 'o', '--id', 'a_b']],
+    [['--owner', 'o', '--scopes', 'a"b']],
+    [['--owner', 'o', '--tenant', '']],
+    [['--owner', 'o', '--expires', 'tomorrow']],
+    [['--owner', 'o', '--expires', '1000']],
+    [['--owner', 'o', '--not-before', '3000000000', '--expires', '2999999999']],
+    [['--owner', 'o', '--alg', 'ES256']],
+  ])('generate --api-key %j is a usage error and makes nothing', (args) => {
+    expect(run(['generate', '--api-key', ...args])).toMatchObject({ status: 2, stdout: '' })
   })
 
   it('certs: all files or none', () => {

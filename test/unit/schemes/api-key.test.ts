@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { generateApiKey } from '../../../src/internal/api-key-format.ts'
 import type { ApiKeyRecord, ApiKeySchemeConfig } from '../../../src/policy/compiled.ts'
 import { createApiKeyScheme } from '../../../src/schemes/api-key.ts'
 import type { CredentialSource } from '../../../src/schemes/scheme.ts'
@@ -59,7 +60,7 @@ describe('an API key', () => {
   })
 
   it('P112 any other text is unknown, a near miss as well', () => {
-    for (const value of ['alice-ke', 'alice-keyy', 'Alice-key', 'alice-key ', 'a b', 'é', 'x'.repeat(1025)]) {
+    for (const value of ['alice-ke', 'alice-keyy', 'Alice-key', 'é', 'x'.repeat(1025)]) {
       expect(scheme().authenticate(header(value))).toMatchObject({ kind: 'invalid', code: 'ERR_API_KEY_UNKNOWN' })
     }
     expect(scheme().authenticate(header(alice.sha256))).toMatchObject({ kind: 'invalid', code: 'ERR_API_KEY_UNKNOWN' })
@@ -69,6 +70,15 @@ describe('an API key', () => {
     const twin = `${alice.sha256.slice(0, 8)}${'0'.repeat(56)}`
     const both = scheme({ keys: [{ ...bob, sha256: twin }, alice] })
     expect(both.authenticate(header('alice-key'))).toMatchObject({ part: { subject: 'alice' } })
+  })
+
+  it('P65 a folded line and joined lines are no key but a broken transport', () => {
+    for (const value of ['alice-key ', 'a b', 'alice-key, bob-key', 'alice-key\r\n bob-key', 'alice\tkey']) {
+      expect(scheme().authenticate(header(value)), value).toMatchObject({
+        kind: 'malformed',
+        code: 'ERR_CREDENTIAL_MALFORMED',
+      })
+    }
   })
 
   it('P115 a key of one scheme is unknown to another', () => {
@@ -91,6 +101,16 @@ describe('an API key', () => {
     expect(JSON.stringify(outcome)).not.toContain('sekrit')
   })
 
+  it('a revoked one is refused, and the event says which it was', () => {
+    const revoked = scheme({ keys: [{ ...bob, revoked: true }, alice] })
+    expect(revoked.authenticate(header('bob-key'))).toEqual({
+      kind: 'invalid',
+      code: 'ERR_API_KEY_REVOKED',
+      detail: 'key k2',
+    })
+    expect(revoked.authenticate(header('alice-key'))).toMatchObject({ kind: 'satisfied' })
+  })
+
   it('records that would be ambiguous or useless are refused at construction', () => {
     const make = (...keys: ApiKeyRecord[]) => scheme({ keys })
     expect(() => make(alice, { ...bob, sha256: alice.sha256 })).toThrow(TypeError)
@@ -98,6 +118,46 @@ describe('an API key', () => {
     expect(() => make({ ...alice, sha256: 'alice-key' })).toThrow(TypeError)
     expect(() => make({ ...alice, sha256: alice.sha256.toUpperCase() })).toThrow(TypeError)
     expect(() => make({ ...alice, owner: '' })).toThrow(TypeError)
+  })
+})
+
+describe('a generated key', () => {
+  const key = generateApiKey('partner-1')
+  const entry: ApiKeyRecord = { id: 'partner-1', sha256: sha256(key), owner: 'partner', scopes: [] }
+  const known = scheme({ keys: [alice, entry, { ...bob, sha256: sha256(generateApiKey('k2')) }] })
+
+  it('is looked up by its id; several of one owner are good at a time', () => {
+    const second = generateApiKey('partner-2')
+    const both = scheme({ keys: [entry, { ...entry, id: 'partner-2', sha256: sha256(second) }, bob] })
+    for (const [presented, keyId] of [
+      [key, 'partner-1'],
+      [second, 'partner-2'],
+    ] as const)
+      expect(both.authenticate(header(presented))).toMatchObject({
+        part: { subject: 'partner', credential: { keyId } },
+      })
+    expect(both.authenticate(header('bob-key')), 'one of any other form').toMatchObject({ part: { subject: 'bob' } })
+  })
+
+  it('A30 another secret under a known id, and an unknown id, are unknown; only the operator learns which', () => {
+    const code = 'ERR_API_KEY_UNKNOWN'
+    const detail = 'names key partner-1, and is another'
+    expect(known.authenticate(header(generateApiKey('partner-1')))).toEqual({ kind: 'invalid', code, detail })
+    expect(known.authenticate(header(generateApiKey('nobody')))).toEqual({ kind: 'invalid', code })
+    // An entry under another id than the key's is not found: the id in the key is the id in the file.
+    const renamed = scheme({ keys: [{ ...entry, id: 'other' }] })
+    expect(renamed.authenticate(header(key))).toEqual({ kind: 'invalid', code })
+  })
+
+  it('a wrong checksum is told before anything is looked up', () => {
+    const typo = key.slice(0, -1) + (key.endsWith('0') ? '1' : '0')
+    expect(known.authenticate(header(typo))).toEqual({ kind: 'invalid', code: 'ERR_API_KEY_CHECKSUM' })
+  })
+
+  it('claims its id without proof, and a key of another form claims none', () => {
+    expect(known.claimedId?.(header(generateApiKey('nobody')))).toBe('nobody')
+    for (const source of [header('alice-key'), header(), header(key, key), header('a2a_x_y_z')])
+      expect(known.claimedId?.(source)).toBeUndefined()
   })
 })
 
@@ -115,6 +175,20 @@ describe('where an API key is looked for', () => {
     expect(cookie.authenticate(credentials(['Cookie', 'sid=alice-key', 'Cookie', 'sid=bob-key']))).toMatchObject(
       malformed,
     )
+  })
+
+  it('A33 the same name at two places is malformed, even with the same value', () => {
+    for (const source of [
+      credentials(['X-API-Key', 'alice-key'], 'x-api-key=alice-key'),
+      credentials(['X-API-Key', 'alice-key'], 'X-Api-Key=other'),
+      credentials(['X-API-Key', 'alice-key', 'Cookie', 'X-API-KEY=alice-key']),
+    ])
+      expect(scheme().authenticate(source)).toMatchObject(malformed)
+    expect(query.authenticate(credentials(['Key', 'alice-key'], 'key=alice-key'))).toMatchObject(malformed)
+    expect(cookie.authenticate(credentials(['Cookie', 'sid=alice-key'], 'sid=alice-key'))).toMatchObject(malformed)
+    expect(scheme().authenticate(credentials(['X-API-Key', 'alice-key'], 'x-api-key=&a=1'))).toMatchObject({
+      kind: 'satisfied',
+    })
   })
 
   it('query: percent-decoded once, by exact name', () => {
