@@ -153,8 +153,16 @@ export interface Denial {
   /** The whole body as text. */
   readonly body: string
   readonly reason: DenialReason
-  /** The same denial for gRPC: canonical status number and name, and text. */
-  readonly grpc: { readonly code: number; readonly status: string; readonly message: string }
+  /**
+   * The same denial for gRPC: canonical status number and name, text, and the metadata to send with it (`-bin` keys
+   * hold bytes): challenges, and `google.rpc.Status` with its ErrorInfo.
+   */
+  readonly grpc: {
+    readonly code: number
+    readonly status: string
+    readonly message: string
+    readonly metadata: Readonly<Record<string, string | Uint8Array>>
+  }
 }
 
 /** The skills an allowed request may run. */

@@ -61,17 +61,20 @@ function pathOf(url: string): string {
   return start === -1 ? url : url.slice(0, start)
 }
 
-/** Removes them from `headers`, `rawHeaders` and `url`. `_` and `-` are one: servers behind turn one into the other. */
+/** Whether the handler must not see a header. `_` and `-` are one: servers behind turn one into the other. */
+export function isStripped(header: string, places: CredentialPlaces, keepCredential: boolean): boolean {
+  const name = header.toLowerCase()
+  const plain = name.replaceAll('_', '-')
+  if (IDENTITY.test(plain) && !places.headers.has(name)) return true
+  return !keepCredential && (CREDENTIALS.has(plain) || places.headers.has(name))
+}
+
+/** Removes them from `headers`, `rawHeaders` and `url`. */
 export function stripRequest(request: IncomingMessage, places: CredentialPlaces, keepCredential: boolean): void {
   const url = request.url ?? ''
   if (!carried.has(request))
     carried.set(request, { rawHeaders: [...request.rawHeaders], query: url.slice(pathOf(url).length) })
-  const drop = (header: string): boolean => {
-    const name = header.toLowerCase()
-    const plain = name.replaceAll('_', '-')
-    if (IDENTITY.test(plain) && !places.headers.has(name)) return true
-    return !keepCredential && (CREDENTIALS.has(plain) || places.headers.has(name))
-  }
+  const drop = (header: string) => isStripped(header, places, keepCredential)
   for (const name of Object.keys(request.headers)) if (drop(name)) delete request.headers[name]
   const kept: string[] = []
   for (let i = 0; i + 1 < request.rawHeaders.length; i += 2) {

@@ -5,6 +5,7 @@
  */
 import type { Binding, Denial, DenialReason, JsonRpcId, OperationName, ProtocolVersion } from '../types.ts'
 import { type ChallengeInput, formatChallenges } from './challenge.ts'
+import { encodeGrpcStatus } from './grpc-status.ts'
 
 export interface DenialInput {
   readonly reason: DenialReason
@@ -103,7 +104,30 @@ export function renderDenial(input: DenialInput): Denial {
     headers: Object.freeze(headers),
     body,
     reason,
-    grpc: Object.freeze({ code: form.grpc, status: form.status, message }),
+    grpc: writeGrpc(form, message, input, headers),
+  })
+}
+
+/** What travels as metadata beside the details: the headers that say something to a gRPC client. */
+const GRPC_HEADERS = ['www-authenticate', 'retry-after']
+
+function writeGrpc(form: Form, message: string, input: DenialInput, headers: Record<string, string>): Denial['grpc'] {
+  // Every gRPC implementation answers a message over its limit with this code, whatever else is INVALID_ARGUMENT.
+  const { grpc: code, status } = input.status === 413 ? FORMS.RATE_LIMITED : form
+  const retryAfterSeconds = input.retryAfterSeconds === undefined ? undefined : wholeSeconds(input.retryAfterSeconds)
+  const details = encodeGrpcStatus({
+    code,
+    message,
+    reason: input.reason,
+    domain: domainOf(form),
+    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+  })
+  const metadata = Object.entries(headers).filter(([name]) => GRPC_HEADERS.includes(name))
+  return Object.freeze({
+    code,
+    status,
+    message,
+    metadata: Object.freeze({ ...Object.fromEntries(metadata), 'grpc-status-details-bin': details }),
   })
 }
 
@@ -157,6 +181,10 @@ function errorInfo(form: Form, { reason }: DenialInput): object {
   return {
     '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
     reason,
-    domain: form.own ? 'a2a-protocol.org' : 'a2a-trust',
+    domain: domainOf(form),
   }
+}
+
+function domainOf(form: Form): string {
+  return form.own ? 'a2a-protocol.org' : 'a2a-trust'
 }

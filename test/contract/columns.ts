@@ -1,18 +1,19 @@
-/**
- * The ways a request can reach the guard: the columns of the contract. gRPC becomes one more entry; the
- * rows and expectations stay as they are.
- */
+/** The ways a request can reach the guard: the columns of the contract. */
 import { request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Server, ServerCredentials } from '@grpc/grpc-js'
 import express from 'express'
 import Fastify from 'fastify'
 import { decisionFor, expressGuard } from '../../src/adapters/express.ts'
 import { decisionFor as fastifyDecisionFor, fastifyGuard } from '../../src/adapters/fastify.ts'
+import { decisionFor as grpcDecisionFor, grpcServerOptions } from '../../src/adapters/grpc.ts'
 import type { Guard } from '../../src/guard.ts'
 import type { Binding, OperationName } from '../../src/types.ts'
+import { encodeMessage, GrpcCaller, services, statusDetails } from '../support/grpc-calls.ts'
 import type { ContractRequest } from './operations.ts'
 
 export interface Answer {
+  /** HTTP status, or gRPC status code. */
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly body: string
@@ -108,8 +109,50 @@ const overFastify: StartColumn = async (guard) => {
   return { name: 'fastify', bindings: ['JSONRPC', 'HTTP+JSON'], send: overHttp(port, ran), close: () => app.close() }
 }
 
+const overGrpc: StartColumn = async (guard) => {
+  const ran: OperationName[] = []
+  const server = new Server(grpcServerOptions(guard))
+  for (const service of services) {
+    const answer = (
+      call: Parameters<typeof grpcDecisionFor>[1] & { end?(): void },
+      done?: (e: null, v: object) => void,
+    ) => {
+      ran.push(grpcDecisionFor(guard, call)?.operation.name as OperationName)
+      done === undefined ? call.end?.() : done(null, {})
+    }
+    server.addService(service, Object.fromEntries(Object.keys(service).map((name) => [name, answer])))
+  }
+  const port = await new Promise<number>((resolve, reject) =>
+    server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (fault, bound) =>
+      fault === null ? resolve(bound) : reject(fault),
+    ),
+  )
+  const caller = new GrpcCaller(port)
+  return {
+    name: 'grpc',
+    bindings: ['GRPC'],
+    async send({ path, headers, body }, credential) {
+      const before = ran.length
+      const lines = [...Object.entries(headers).flat(), ...credential]
+      const { code, metadata } = await caller.call(path, encodeMessage(path, body), lines)
+      const [operation] = ran.slice(before)
+      return {
+        status: code,
+        headers: { 'www-authenticate': metadata.get('www-authenticate').join('') },
+        body: JSON.stringify(statusDetails(metadata) ?? null),
+        ...(operation === undefined ? {} : { ran: operation }),
+      }
+    },
+    async close() {
+      caller.close()
+      server.forceShutdown()
+    },
+  }
+}
+
 export const columns: Readonly<Record<string, StartColumn>> = {
   'bare core': bareCore,
   express: overExpress,
   fastify: overFastify,
+  grpc: overGrpc,
 }

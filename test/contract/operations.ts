@@ -126,11 +126,62 @@ function http(operation: OperationName, version: ProtocolVersion, route: string,
   }
 }
 
+const legacyName = 'tasks/t-1'
+const legacyConfigName = `${legacyName}/pushNotificationConfigs/c-1`
+
+/** gRPC 1.0: ProtoJSON, as on JSON-RPC. gRPC 0.3: method (`null`: none) and message as the SDK's decoder writes it. */
+const grpcRows: Readonly<Record<OperationName, readonly [string | null, object?]>> = {
+  SendMessage: ['SendMessage', { request: legacyProtoMessage() }],
+  SendStreamingMessage: ['SendStreamingMessage', { request: legacyProtoMessage() }],
+  GetTask: ['GetTask', { name: legacyName, historyLength: 0 }],
+  ListTasks: [null],
+  CancelTask: ['CancelTask', { name: legacyName }],
+  SubscribeToTask: ['TaskSubscription', { name: legacyName }],
+  CreateTaskPushNotificationConfig: [
+    'CreateTaskPushNotificationConfig',
+    {
+      parent: legacyName,
+      configId: 'c-1',
+      config: { name: legacyConfigName, pushNotificationConfig: { id: 'c-1', url: config.url, token: '' } },
+    },
+  ],
+  GetTaskPushNotificationConfig: ['GetTaskPushNotificationConfig', { name: legacyConfigName }],
+  ListTaskPushNotificationConfigs: [
+    'ListTaskPushNotificationConfig',
+    { parent: legacyName, pageSize: 0, pageToken: '' },
+  ],
+  DeleteTaskPushNotificationConfig: ['DeleteTaskPushNotificationConfig', { name: legacyConfigName }],
+  GetExtendedAgentCard: ['GetAgentCard', {}],
+}
+
+function legacyProtoMessage(): object {
+  return {
+    messageId: 'm-1',
+    contextId: '',
+    taskId: '',
+    role: 1,
+    content: [{ part: { $case: 'text', value: 'hello' } }],
+    metadata: { skillId: 'echo' },
+    extensions: [],
+  }
+}
+
+function grpc(operation: OperationName, version: ProtocolVersion, path: string, body: unknown): ContractRequest {
+  return { operation, binding: 'GRPC', version, method: 'POST', path, headers: { 'a2a-version': version }, body }
+}
+
 export const contractRequests: readonly ContractRequest[] = rows.flatMap(
   ([operation, params, legacyMethod, legacyParams, route, legacyRoute, body]) => [
     jsonRpc(operation, '1.0', operation, params),
     jsonRpc(operation, '0.3', legacyMethod, legacyParams),
     http(operation, '1.0', route, body),
     ...(legacyRoute === null ? [] : [http(operation, '0.3', legacyRoute, body)]),
+    grpc(operation, '1.0', `/lf.a2a.v1.A2AService/${operation}`, params),
+    ...grpcLegacy(operation),
   ],
 )
+
+function grpcLegacy(operation: OperationName): ContractRequest[] {
+  const [method, message] = grpcRows[operation]
+  return method === null ? [] : [grpc(operation, '0.3', `/a2a.v1.A2AService/${method}`, message)]
+}

@@ -86,7 +86,7 @@ describe('entry points (built)', () => {
   })
 
   // An adapter needs what it adapts, and no other peer.
-  const OWN_PEER: Readonly<Record<string, string>> = { './a2a-sdk': '@a2a-js/sdk' }
+  const OWN_PEER: Readonly<Record<string, string>> = { './a2a-sdk': '@a2a-js/sdk', './grpc': '@grpc/grpc-js' }
 
   it.each(entries)('$name loads with every optional peer absent', ({ name, file }) => {
     expect(load(file, 'console.log("loaded")', withoutPeers(OWN_PEER[name]))).toBe('loaded\n')
