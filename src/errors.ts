@@ -103,6 +103,7 @@ const CODES = {
   ERR_CREDENTIAL_MISSING: 'No credential was presented for any accepted requirement',
   ERR_CREDENTIAL_MALFORMED: 'A credential was presented in a way that can be read in more than one way',
   ERR_CREDENTIAL_INCOMPLETE: 'A requirement needs several credentials and one is missing',
+  ERR_CREDENTIAL_REVOKED: 'The credential, its key, its issuer or its owner has been revoked',
   ERR_API_KEY_UNKNOWN: 'The API key is none of the configured keys',
   ERR_API_KEY_CHECKSUM: 'The API key has the form of a generated one and a wrong checksum',
   ERR_API_KEY_REVOKED: 'The API key is revoked',

@@ -6,20 +6,31 @@ import { performance } from 'node:perf_hooks'
 import { recordDecision } from './audit/decision-log.ts'
 import { TrustError } from './errors.ts'
 import { credentialSource } from './guard/credential-source.ts'
-import { type Asked, causeOfHead, causeOfUnknown, causeOfVerdict, type DenialCause, denialOf } from './guard/denial.ts'
+import {
+  type Asked,
+  causeOfHead,
+  causeOfRevocation,
+  causeOfUnknown,
+  causeOfVerdict,
+  type DenialCause,
+  denialOf,
+} from './guard/denial.ts'
 import { decisionEvent } from './guard/event.ts'
 import { type Explanation, explain } from './guard/explain.ts'
 import { type Loaded, type LoadOptions, load } from './guard/load.ts'
 import type { ResourceMetadata } from './guard/resource-metadata.ts'
+import { parseRevocation } from './guard/revocation.ts'
 import { peerKey } from './internal/peer-key.ts'
 import { inTurns } from './internal/turns.ts'
 import { evaluate } from './policy/evaluate.ts'
 import { principalOf } from './policy/principal.ts'
 import { formatProblem } from './policy/problem.ts'
+import type { Revocation } from './policy/revocation.ts'
 import { type HeadIdentity, identifyHead, identifyOperation } from './protocol/identify.ts'
 import { authenticateAll, type Credentials } from './schemes/authenticate.ts'
 import type { CredentialSource } from './schemes/scheme.ts'
 import { createMemoryReplayStore } from './store/replay-memory.ts'
+import { createMemoryRevocationStore } from './store/revocation-memory.ts'
 import type { Stores } from './store/stores.ts'
 import type {
   Clock,
@@ -72,6 +83,15 @@ export interface Guard {
   /** What `check` would decide on card and policy, and why. Records nothing, and neither asks nor spends a limit. */
   explain(request: GuardRequest): Promise<Explanation>
   /**
+   * Refuses from now on (`ERR_CREDENTIAL_REVOKED`, 401) what the revocation speaks of, requests included whose body is
+   * still being read. Streams that have begun go on. Kept by `stores.revocation` and by a reload; the default store
+   * forgets when the process ends: what has to last belongs into the policy's `revoked`. See `docs/revocation.md`.
+   *
+   * Rejects with `TypeError` for what is no revocation, and with what the store throws (`ERR_STORE_UNAVAILABLE` when full):
+   * nothing is revoked then. Not checked: that any credential has the names it gives.
+   */
+  revoke(revocation: Revocation): Promise<void>
+  /**
    * Loads the policy again and swaps it in whole, or rejects as `createGuard` does and keeps what was there. Limits start
    * anew. Rejects with `ERR_GUARD_CLOSED` after `close`.
    */
@@ -121,7 +141,11 @@ const NO_CREDENTIALS: Credentials = Object.freeze({ outcomes: new Map(), parts: 
  */
 export async function createGuard(options: GuardOptions): Promise<Guard> {
   const { clock = Date.now, logger } = options
-  const stores: Stores = { replay: createMemoryReplayStore({ clock }), ...options.stores }
+  const stores: Stores = {
+    replay: createMemoryReplayStore({ clock }),
+    revocation: createMemoryRevocationStore({ clock }),
+    ...options.stores,
+  }
   let current = await load(options, stores, clock)
   let closed = false
   const reloads = inTurns(swap)
@@ -167,7 +191,7 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const wait = loaded.failedAuthentication?.waitSeconds(peerKey(source.address), clock()) ?? 0
     if (wait > 0)
       return settle(NO_CREDENTIALS, { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait })
-    const credentials = authenticateAll(loaded.schemes, source)
+    const credentials = authenticateAll(loaded.schemes, source, loaded.revoked)
     return credentials instanceof Promise ? credentials.then((found) => settle(found)) : settle(credentials)
   }
 
@@ -184,7 +208,7 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const { binding, version, requestId = null } = operation
     const asked = { binding, version, requestId, operation }
     const verdict = evaluate(loaded.policy, credentials.parts, operation)
-    const cause = reported ?? causeOfVerdict(verdict, operation, principal)
+    const cause = reported ?? causeOfRevocation(loaded, credentials) ?? causeOfVerdict(verdict, operation, principal)
     // A2A §13.3: the extended card is never let through, whatever the mode.
     const lenient = loaded.policy.mode === 'report' && operation.name !== 'GetExtendedAgentCard'
     if (cause !== undefined && !lenient) return deny(pending, cause, asked)
@@ -242,6 +266,9 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       return authentication.denied ?? deny(pending, { reason: 'INVALID_REQUEST', code })
     },
     explain: (request: GuardRequest) => explain(current, request),
+    async revoke(revocation: Revocation) {
+      await stores.revocation.add(parseRevocation(revocation))
+    },
     reload: () => reloads.run(),
     health() {
       const schemes = current.schemes.map((scheme) => ({ name: scheme.name, ...(scheme.health?.() ?? { ok: true }) }))

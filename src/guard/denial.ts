@@ -57,6 +57,15 @@ export function causeOfHead(
   return { reason: 'UNAUTHENTICATED', code: verdict.code, shortfalls: verdict.shortfalls }
 }
 
+/** A body may take its time, and what its headers proved may be revoked meanwhile. */
+export function causeOfRevocation({ revoked }: Loaded, { parts }: Credentials): DenialCause | undefined {
+  for (const part of parts.values()) {
+    const refusal = revoked(part)
+    if (refusal !== undefined) return causeOfRefusal(refusal)
+  }
+  return undefined
+}
+
 /** What was asked for could not be told, or could be told in two ways. */
 export function causeOfUnknown(code: ErrorCode): DenialCause {
   return { reason: code === 'ERR_OPERATION_UNKNOWN' ? 'PERMISSION_DENIED' : 'INVALID_REQUEST', code }

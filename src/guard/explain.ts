@@ -30,9 +30,9 @@ export interface Explanation {
 
 /** What `check` would say, limits apart: the same causes, in the same order. */
 export async function explain(loaded: Loaded, request: GuardRequest): Promise<Explanation> {
-  const { schemes, mounts, policy } = loaded
+  const { schemes, mounts, policy, revoked } = loaded
   const source = credentialSource(request)
-  const credentials = await authenticateAll(schemes, source)
+  const credentials = await authenticateAll(schemes, source, revoked)
   const principal = principalOf(credentials.parts)
   const identified = identifyOperation(request, mounts, policy.skills)
   const head = causeOfHead(loaded, source, credentials)

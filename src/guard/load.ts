@@ -3,13 +3,16 @@ import { createEgress, type Egress } from '../egress/index.ts'
 import type { CompiledPolicy } from '../policy/compiled.ts'
 import { loadPolicy } from '../policy/load.ts'
 import { compileMounts, type Mounts } from '../protocol/identify.ts'
+import type { RevocationCheck } from '../schemes/authenticate.ts'
 import { createScheme } from '../schemes/index.ts'
 import type { Scheme } from '../schemes/scheme.ts'
 import { createMemoryRateLimiter, type RateLimiter } from '../store/rate-limiter.ts'
+import { createMemoryRevocationStore } from '../store/revocation-memory.ts'
 import type { Stores } from '../store/stores.ts'
 import type { Clock, Logger } from '../types.ts'
 import { createKeyUseReport, type KeyUseReport } from './key-use.ts'
 import { type ResourceMetadata, resourceMetadataOf } from './resource-metadata.ts'
+import { revocationCheck } from './revocation.ts'
 
 export interface Loaded {
   readonly policy: CompiledPolicy
@@ -19,6 +22,7 @@ export interface Loaded {
   readonly byName: ReadonlyMap<string, Scheme>
   readonly metadata: ResourceMetadata | undefined
   readonly credentialLocations: readonly string[]
+  readonly revoked: RevocationCheck
   readonly perPrincipal: RateLimiter | undefined
   readonly failedAuthentication: RateLimiter | undefined
   readonly reportKeyUse: KeyUseReport
@@ -57,6 +61,8 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
     throw fault
   }
   const { perPrincipal, failedAuthentication } = policy.limits
+  const revoked = createMemoryRevocationStore({ clock, maxEntries: policy.revoked.length })
+  for (const entry of policy.revoked) revoked.add(entry)
   return Object.freeze({
     policy,
     mounts: compileMounts(policy.card, policy.publicUrl),
@@ -64,6 +70,7 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
     byName,
     metadata: resourceMetadataOf(policy),
     credentialLocations: Object.freeze([...new Set([...byName.values()].map(({ location }) => location))]),
+    revoked: revocationCheck([revoked, stores.revocation]),
     perPrincipal: perPrincipal === undefined ? undefined : createMemoryRateLimiter(perPrincipal),
     failedAuthentication:
       failedAuthentication === undefined ? undefined : createMemoryRateLimiter(failedAuthentication),

@@ -1,6 +1,7 @@
 /** A policy after loading: every reference resolved, every default filled in, compared with the card. Frozen. */
 import type { CardModel } from '../protocol/card-model.ts'
 import type { Rate } from '../store/rate-limiter.ts'
+import type { RevocationEntry } from '../store/stores.ts'
 import type { Actor, OperationName } from '../types.ts'
 import type { Problem } from './problem.ts'
 
@@ -20,6 +21,7 @@ export interface CompiledPolicy {
   readonly skills: SkillSelection
   readonly access: readonly AccessRule[] | undefined
   readonly limits: LimitConfig
+  readonly revoked: readonly RevocationEntry[]
   readonly egress: EgressConfig
   readonly mode: 'enforce' | 'report'
   /** Largest request body read, in bytes. */

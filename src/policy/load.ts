@@ -16,6 +16,7 @@ import { PolicyError } from './policy-error.ts'
 import type { Problem } from './problem.ts'
 import { type Environment, readTextFile } from './references.ts'
 import { inOrder, type Report, reportOn } from './report.ts'
+import { revocationEntry, warnOfIdleRevocations } from './revocation.ts'
 import { policySchema } from './schema.ts'
 import { objectSource, quote, readSource, type Source, type SourceResult } from './source.ts'
 import { refuseUnsupported } from './unsupported.ts'
@@ -130,6 +131,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
   }
   const access = sections.access === undefined ? undefined : compileAccess(sections.access, known, report)
   const skills = compileSkills(sections, card, access, report)
+  warnOfIdleRevocations(sections.revoked ?? [], known, report)
   warnOfWeakness(sections, report)
 
   const { audience } = sections
@@ -146,6 +148,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
     skills,
     access,
     limits: compileLimits(sections.limits),
+    revoked: (sections.revoked ?? []).map(revocationEntry),
     egress: (sections.egress ?? {}) as EgressConfig,
     mode: sections.mode ?? 'enforce',
     maxBodyBytes: sections.maxBodyBytes ?? 4 * 1024 * 1024,

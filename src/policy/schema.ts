@@ -3,6 +3,7 @@
  * transformed or defaulted in this file (`compile.ts` does that), so what it accepts is exactly what the user wrote.
  */
 import { z } from 'zod'
+import { revocationSchema } from './revocation.ts'
 import { apiKeySchemeSchema, jwtSchemeSchema, mtlsSchemeSchema } from './schema-schemes.ts'
 import {
   addressRange,
@@ -144,6 +145,9 @@ export const policySchema = z
       .refine(hasMembers, 'is empty: leave it out')
       .optional()
       .meta({ description: 'Counts per `sec`, `min` or `hour`, such as `600/min`.' }),
+    revoked: listOf(revocationSchema)
+      .optional()
+      .meta({ description: 'Credentials that are no longer believed, whatever else holds.' }),
     webhooks: z
       .strictObject({
         allow: listOf(text).optional(),

@@ -22,32 +22,40 @@ export interface Refusal {
   readonly retryAfterSeconds?: number
 }
 
+/** Why a credential that its scheme found good does not hold after all; `undefined` when it does. */
+export type RevocationCheck = (part: PrincipalPart) => Exclude<Outcome, { kind: 'satisfied' | 'absent' }> | undefined
+
 /**
- * All schemes are asked, always, so that the result does not depend on which is listed first. The promise appears only
- * when a scheme had to wait.
+ * All schemes are asked, always, so that the result does not depend on which is listed first. What they find good is
+ * then asked of `revoked`. The promise appears only when a scheme had to wait.
  */
 export function authenticateAll(
   schemes: readonly Scheme[],
   source: CredentialSource,
+  revoked: RevocationCheck,
 ): Credentials | Promise<Credentials> {
   const results = schemes.map((scheme) => scheme.authenticate(source))
   return results.some((result) => result instanceof Promise)
-    ? Promise.all(results).then((outcomes) => combine(schemes, outcomes))
-    : combine(schemes, results as Outcome[])
+    ? Promise.all(results).then((outcomes) => combine(schemes, outcomes, revoked))
+    : combine(schemes, results as Outcome[], revoked)
 }
 
-function combine(schemes: readonly Scheme[], results: readonly Outcome[]): Credentials {
+function combine(schemes: readonly Scheme[], results: readonly Outcome[], revoked: RevocationCheck): Credentials {
   const outcomes = new Map<Scheme, Outcome>()
   const parts = new Map<string, PrincipalPart>()
   const heldAt = new Set<string>()
+  let withdrawn: Refusal | undefined
   schemes.forEach((scheme, index) => {
     const outcome = results[index] as Outcome
-    outcomes.set(scheme, outcome)
-    if (outcome.kind !== 'satisfied') return
+    const refused = outcome.kind === 'satisfied' ? revoked(outcome.part) : undefined
+    outcomes.set(scheme, refused ?? outcome)
+    withdrawn ??= refused
+    if (outcome.kind !== 'satisfied' || refused !== undefined) return
     parts.set(scheme.name, outcome.part)
     heldAt.add(scheme.location)
   })
-  const refusal = refusalOf(outcomes, heldAt)
+  // That another scheme takes the same credential does not excuse it: one of its names is revoked.
+  const refusal = weightier(withdrawn, refusalOf(outcomes, heldAt))
   return refusal === undefined ? { outcomes, parts } : { outcomes, parts, refusal }
 }
 
@@ -60,6 +68,10 @@ function refusalOf(outcomes: ReadonlyMap<Scheme, Outcome>, heldAt: ReadonlySet<s
     if (found === undefined || WEIGHT[outcome.kind] > WEIGHT[found.kind] || moreTelling(outcome, found)) found = outcome
   }
   return found
+}
+
+function weightier(a: Refusal | undefined, b: Refusal | undefined): Refusal | undefined {
+  return a !== undefined && b !== undefined && WEIGHT[b.kind] > WEIGHT[a.kind] ? b : (a ?? b)
 }
 
 const WEIGHT = { invalid: 0, unavailable: 1, malformed: 2 } as const

@@ -118,6 +118,7 @@ function refuse(
 
 function satisfiedBy(scheme: string, path: Path, subject: string, keyId: string): Outcome {
   const anchor = path.at(-1) as Path[number]
+  const leaf = path[0] as Path[number]
   const trustDomain = parseSpiffeId(subject)?.trustDomain
   const part = Object.freeze({
     scheme,
@@ -128,7 +129,8 @@ function satisfiedBy(scheme: string, path: Path, subject: string, keyId: string)
     scopes: new Set<string>(),
     claims: Object.freeze({}),
     expiresAt: Math.min(...path.map(({ notAfter }) => notAfter)),
-    credential: Object.freeze({ keyId }),
+    // Certificates say from when they hold; authorities date that back, never forward.
+    credential: Object.freeze({ keyId, issuedAt: leaf.notBefore }),
   })
   return Object.freeze({ kind: 'satisfied', part })
 }

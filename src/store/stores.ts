@@ -9,6 +9,32 @@ export interface ReplayStore {
   claim(key: string, ttlSeconds: number): boolean | Promise<boolean>
 }
 
+/** One thing that is revoked. */
+export interface RevocationEntry {
+  /** What the credentials that it speaks of have in common. Opaque to a store, up to some 8 kB. */
+  readonly name: string
+  /** Unix seconds: only credentials issued before. Absent: whenever they were issued. */
+  readonly issuedBefore?: number
+  /** Unix seconds from which it may be forgotten. Absent: never. */
+  readonly expiresAt?: number
+}
+
+/** Remembers what is revoked, for as long as each entry says. */
+export interface RevocationStore {
+  /**
+   * From its return (or resolution) on, `revokes` of this store answers accordingly; other processes that share it follow
+   * as fast as it can tell them. Throws, or rejects, when it cannot promise that (down, or full).
+   */
+  add(entry: RevocationEntry): void | Promise<void>
+  /**
+   * Whether an entry in force has one of `names` and reaches a credential issued at `issuedAt` (unix seconds;
+   * -Infinity where the credential does not say). Asked on every request, so it is synchronous: a store that is shared
+   * keeps its own copy, filled when it starts and pushed to. Throws when that copy is too old to tell.
+   */
+  revokes(names: readonly string[], issuedAt: number): boolean
+}
+
 export interface Stores {
   readonly replay: ReplayStore
+  readonly revocation: RevocationStore
 }

@@ -2,6 +2,7 @@
 import { headerView } from '../../src/internal/headers.ts'
 import type { CredentialSource, SchemeContext } from '../../src/schemes/scheme.ts'
 import { createMemoryReplayStore } from '../../src/store/replay-memory.ts'
+import { createMemoryRevocationStore } from '../../src/store/revocation-memory.ts'
 
 export function credentials(rawHeaders: readonly string[], query = ''): CredentialSource {
   return { headers: headerView(rawHeaders), query, method: 'POST', target: query === '' ? '/' : `/?${query}` }
@@ -32,7 +33,10 @@ export function testContext(
   const context: TestContext = {
     now,
     requests: [],
-    stores: { replay: createMemoryReplayStore({ clock: () => context.now }) },
+    stores: {
+      replay: createMemoryReplayStore({ clock: () => context.now }),
+      revocation: createMemoryRevocationStore({ clock: () => context.now }),
+    },
     clock: () => context.now,
     fetch: async (input) => {
       context.requests.push(String(input))
