@@ -150,6 +150,18 @@ const CODES = {
   // -- guard: construction and life cycle
   ERR_GUARD_CLOSED: 'The guard is closed',
   ERR_GUARD_NOT_MOUNTED: 'A handler was reached by a request that its guard did not allow',
+
+  // -- webhook: signing and verifying push notifications
+  ERR_WEBHOOK_SIGNING_KEY: 'The key cannot sign webhook tokens',
+  ERR_WEBHOOK_BODY: 'The body is not the bytes that arrived, so no signature over it can be checked',
+  ERR_WEBHOOK_HEADER: 'A webhook header is missing, repeated or malformed',
+  ERR_WEBHOOK_TIMESTAMP: 'The webhook timestamp is not whole unix seconds, or is outside the tolerance',
+  ERR_WEBHOOK_SIGNATURE: 'No signature of the webhook verifies under a configured secret',
+  ERR_WEBHOOK_JWT: 'The token of the webhook does not verify',
+  ERR_WEBHOOK_TOKEN: 'The webhook does not carry the token or authorization that was registered',
+  ERR_WEBHOOK_EVENT: 'The webhook body is not exactly one A2A event',
+  ERR_WEBHOOK_TASK: 'The webhook is about a task that is not expected',
+  ERR_WEBHOOK_DUPLICATE: 'The webhook was accepted before',
 } as const
 
 /** One of the codes in `docs/errors.md`. */

@@ -104,4 +104,5 @@ export function resourceMetadataHandler(guard: Guard): RequestHandler {
   }
 }
 
+export { webhookHandler } from '../webhook/index.ts'
 export { type AgentCardHandlerOptions, agentCardHandler, jwksHandler } from './express-card.ts'

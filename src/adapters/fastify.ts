@@ -7,6 +7,8 @@ import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, originalHead, stripRequest } from './header-hygiene.ts'
 import { bodyValue, peerOf, readBody } from './node-request.ts'
 
+export { type FastifyWebhookOptions, fastifyWebhook } from './fastify-webhook.ts'
+
 export interface FastifyGuardOptions {
   readonly guard: Guard
   /** Path the guarded routes share, taken off the target before it is read: `/a2a`. Default: none. */

@@ -1,21 +1,14 @@
 /** Signs an Agent Card so that what is served is what is signed. A2A §8.4.2. */
-import { createPrivateKey, createPublicKey, KeyObject, type webcrypto } from 'node:crypto'
-import { types } from 'node:util'
-import { calculateJwkThumbprint, exportJWK, FlattenedSign, type JWK } from 'jose'
+import { createPrivateKey } from 'node:crypto'
+import { FlattenedSign, type JWK } from 'jose'
 import { TrustError } from '../errors.ts'
 import { parseStrictJson } from '../internal/json.ts'
-import { loadVerificationKey } from '../internal/verification-key.ts'
+import { publicJwk, type SigningKeyOptions, signingKey } from '../internal/signing-key.ts'
 import { JCS, serialize } from './canonicalize.ts'
 import { canonicalizeCard, emptyRequired, type Profile } from './profiles.ts'
 import { verifyCard } from './verify.ts'
 
-export interface SignCardOptions {
-  /** Private key: JWK, `KeyObject`, `CryptoKey` (extractable) or PKCS#8 PEM. */
-  readonly key: JWK | KeyObject | webcrypto.CryptoKey | string
-  /** Default: that of the JWK, or its RFC 7638 thumbprint. */
-  readonly kid?: string
-  /** Default: the JWK's `alg`, or what fits the key: ES256/384/512, EdDSA, RS256. */
-  readonly alg?: string
+export interface SignCardOptions extends SigningKeyOptions {
   /** URL of the key set, for verifiers that allow it. */
   readonly jku?: string
   /** Adds a signature for each other form that SDKs verify, where it differs from what is served. Default false. */
@@ -45,7 +38,7 @@ const COMPAT_PROFILES: readonly Profile[] = ['spec', 'clean', 'py-legacy']
  * `ERR_POLICY_EXAMPLE_KEY` for an example key in production. Does not check that the card makes sense: `card lint` does.
  */
 export async function signCard(text: string | Uint8Array, options: SignCardOptions): Promise<SignedCard> {
-  const { jwk, alg, kid } = await signingKey(options)
+  const { jwk, alg, kid } = await signingKey(options, 'ERR_CARD_SIGNING_KEY')
   const { jku, compat = false, signatures = 'replace' } = options
   if (typeof compat !== 'boolean') throw new TypeError('"compat" must be true or false')
   if (signatures !== 'replace' && signatures !== 'add') throw new TypeError('"signatures" must be replace or add')
@@ -87,7 +80,7 @@ export async function signCard(text: string | Uint8Array, options: SignCardOptio
 
 /** The public JWK of a signing key, for a key set. Throws as `signCard`. */
 export async function publicJwkOf(options: SignCardOptions): Promise<JWK> {
-  const { jwk, alg, kid } = await signingKey(options)
+  const { jwk, alg, kid } = await signingKey(options, 'ERR_CARD_SIGNING_KEY')
   return { ...publicJwk(jwk, kid), alg, use: 'sig' }
 }
 
@@ -103,44 +96,6 @@ function serve(cardText: string | Uint8Array): Json {
     }
   }
   return card
-}
-
-const EC_ALGORITHMS: Readonly<Record<string, string>> = { 'P-256': 'ES256', 'P-384': 'ES384', 'P-521': 'ES512' }
-
-async function signingKey(options: SignCardOptions): Promise<{ jwk: JWK; alg: string; kid: string }> {
-  const refuse = (reason: string) => new TrustError('ERR_CARD_SIGNING_KEY', { details: { reason } })
-  let jwk: JWK
-  try {
-    const { key } = options
-    if (typeof key === 'string') jwk = createPrivateKey(key).export({ format: 'jwk' }) as JWK
-    else if (key instanceof KeyObject) jwk = key.export({ format: 'jwk' }) as JWK
-    else if (types.isCryptoKey(key)) jwk = await exportJWK(key)
-    else jwk = { ...key }
-  } catch (cause) {
-    throw new TrustError('ERR_CARD_SIGNING_KEY', { details: { reason: 'not a private key' }, cause })
-  }
-  if (jwk.d === undefined) throw refuse(jwk.kty === 'oct' ? 'a symmetric key' : 'not a private key')
-  const usual = jwk.kty === 'EC' ? EC_ALGORITHMS[jwk.crv ?? ''] : jwk.kty === 'RSA' ? 'RS256' : 'EdDSA'
-  const alg = options.alg ?? jwk.alg ?? usual
-  const kid = options.kid ?? jwk.kid ?? (await calculateJwkThumbprint(jwk))
-  if (kid === '' || alg === undefined) throw refuse('no kid or no algorithm')
-  const loaded = loadVerificationKey(publicJwk(jwk, kid))
-  if (!loaded.ok) throw refuse(loaded.reason)
-  if (!loaded.key.algorithms.includes(alg)) throw refuse(`${alg} does not fit the key`)
-  // Example keys are known to everybody: what they sign proves nothing.
-  if (
-    process.env.NODE_ENV === 'production' &&
-    (kid.startsWith('example-') || (jwk as { example?: unknown }).example === true)
-  ) {
-    throw new TrustError('ERR_POLICY_EXAMPLE_KEY')
-  }
-  return { jwk, alg, kid }
-}
-
-/** The public half, for the check of one's own work. */
-function publicJwk(jwk: JWK, kid: string): JWK {
-  const exported = createPublicKey({ key: jwk as never, format: 'jwk' }).export({ format: 'jwk' }) as JWK
-  return { ...exported, kid, ...(jwk.alg === undefined ? {} : { alg: jwk.alg }) }
 }
 
 function kidOf(entry: unknown): unknown {

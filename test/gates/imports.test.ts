@@ -24,8 +24,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   policy: ['protocol', 'store', 'internal', 'errors', 'types'],
   card: ['protocol', 'policy', 'egress', 'internal', 'errors', 'types'],
   guard: ['policy', 'schemes', 'protocol', 'store', 'audit', 'egress', 'internal', 'errors', 'types'],
-  adapters: ['guard', 'card', 'internal', 'errors', 'types'],
-  cli: ['adapters', 'guard', 'card', 'policy', 'protocol', 'egress', 'internal', 'errors', 'types'],
+  webhook: ['store', 'egress', 'internal', 'errors', 'types'],
+  adapters: ['guard', 'card', 'webhook', 'internal', 'errors', 'types'],
+  cli: ['adapters', 'guard', 'card', 'webhook', 'policy', 'protocol', 'egress', 'internal', 'errors', 'types'],
   index: ['guard', 'policy', 'errors', 'types'],
 }
 

@@ -1,0 +1,13 @@
+/** `a2a-trust/webhook`: push notifications that prove who sent them. */
+export type { WebhookEvent, WebhookEventKind } from './event.ts'
+export { type WebhookHandlerOptions, webhookHandler } from './node-handler.ts'
+export type { WebhookReceipt, WebhookWork } from './receive.ts'
+export type { WebhookRequest, WebhookRequestHeaders } from './request.ts'
+export { generateWebhookSecret, type SignWebhookOptions, signWebhook, type WebhookHeaders } from './sign.ts'
+export {
+  createWebhookVerifier,
+  type WebhookResult,
+  type WebhookVerifier,
+} from './verifier.ts'
+export type { WebhookVerifierOptions } from './verifier-options.ts'
+export { receiveWebhook } from './web-handler.ts'
