@@ -4,8 +4,8 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Authentication, Guard } from '../guard.ts'
 import type { AllowedDecision, Binding, Denial } from '../types.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
-import { credentialPlaces, originalHead, stripRequest } from './header-hygiene.ts'
-import { bodyValue, peerOf, readBody } from './node-request.ts'
+import { credentialPlaces, originalHead, stripParsed, stripRequest } from './header-hygiene.ts'
+import { bodyValue, endsConnection, peerOf, readBody } from './node-request.ts'
 
 export { type FastifyWebhookOptions, fastifyWebhook } from './fastify-webhook.ts'
 
@@ -21,6 +21,7 @@ export interface FastifyGuardOptions {
 
 interface Pending {
   readonly authentication: Authentication
+  /** What was decided on. */
   body?: unknown
 }
 
@@ -51,7 +52,7 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
       peer: peerOf(request.raw.socket),
       ...(binding === undefined ? {} : { binding }),
     })
-    if (authentication.denied !== undefined) return send(reply, authentication.denied.denial)
+    if (authentication.denied !== undefined) return send(request, reply, authentication.denied.denial)
     pendings.set(request, { authentication })
     return undefined
   })
@@ -61,20 +62,22 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
     // A request that skipped `onRequest` has no authentication, and so no way on.
     if (pending === undefined) throw new TypeError('fastifyGuard: preParsing ran before onRequest')
     const read = await readBody(request.raw, guard.maxBodyBytes)
-    if (!read.ok) return send(reply, guard.refuse(pending.authentication, read.code).denial)
+    if (!read.ok) return send(request, reply, guard.refuse(pending.authentication, read.code).denial)
     const body = bodyValue(read.bytes)
     const decision = guard.authorize(pending.authentication, body)
-    if (!decision.allowed) return send(reply, decision.denial)
+    if (!decision.allowed) return send(request, reply, decision.denial)
     pending.body = Buffer.isBuffer(body) ? undefined : body
-    stripRequest(request.raw, credentialPlaces(guard.credentialLocations), keepCredential)
+    const places = credentialPlaces(guard.credentialLocations)
+    stripRequest(request.raw, places, keepCredential)
+    if (!keepCredential) stripParsed(request, places)
     rememberDecision(request.raw, guard, decision)
     if (read.bytes === undefined) return payload
     return Object.assign(Readable.from([read.bytes]), { receivedEncodedLength: read.bytes.length })
   })
 
   fastify.addHook('preValidation', async (request) => {
-    const pending = pendings.get(request)
-    if (pending?.body !== undefined) request.body = pending.body
+    // Also where that is nothing: a parser makes something of no bytes.
+    request.body = pendings.get(request)?.body
   })
 }
 // Fastify's own mark for a plugin whose hooks belong to the context that registers it.
@@ -91,7 +94,8 @@ function below(mount: string, target: string): string {
   return target.startsWith(mount) && /^(?:[/?]|$)/.test(rest) ? rest || '/' : target
 }
 
-function send(reply: FastifyReply, { status, headers, body }: Denial): FastifyReply {
+function send({ raw }: FastifyRequest, reply: FastifyReply, { status, headers, body }: Denial): FastifyReply {
+  if (endsConnection(raw)) reply.header('connection', 'close')
   // Bytes, so that no serialiser and no reply schema of the route changes what the guard made.
   return reply.code(status).headers(headers).send(Buffer.from(body))
 }

@@ -26,6 +26,7 @@ export interface CredentialPlaces {
   /** Lower-case header names. */
   readonly headers: ReadonlySet<string>
   readonly query: ReadonlySet<string>
+  readonly cookies: ReadonlySet<string>
 }
 
 const known = new WeakMap<readonly string[], CredentialPlaces>()
@@ -36,7 +37,7 @@ export function credentialPlaces(locations: readonly string[]): CredentialPlaces
   if (made !== undefined) return made
   const named = (kind: string) =>
     new Set(locations.filter((one) => one.startsWith(`${kind}:`)).map((one) => one.slice(kind.length + 1)))
-  const places = { headers: named('header'), query: named('query') }
+  const places = { headers: named('header'), query: named('query'), cookies: named('cookie') }
   known.set(locations, places)
   return places
 }
@@ -69,24 +70,80 @@ export function isStripped(header: string, places: CredentialPlaces, keepCredent
   return !keepCredential && (CREDENTIALS.has(plain) || places.headers.has(name))
 }
 
-/** Removes them from `headers`, `rawHeaders` and `url`. */
+/**
+ * Removes them wherever Node and the framework keep them: headers and trailers in each form, the URL in each form, and
+ * what was parsed of either in front of the guard.
+ */
 export function stripRequest(request: IncomingMessage, places: CredentialPlaces, keepCredential: boolean): void {
   const url = request.url ?? ''
   if (!carried.has(request))
     carried.set(request, { rawHeaders: [...request.rawHeaders], query: url.slice(pathOf(url).length) })
   const drop = (header: string) => isStripped(header, places, keepCredential)
-  for (const name of Object.keys(request.headers)) if (drop(name)) delete request.headers[name]
-  const kept: string[] = []
-  for (let i = 0; i + 1 < request.rawHeaders.length; i += 2) {
-    const name = request.rawHeaders[i] as string
-    if (!drop(name)) kept.push(name, request.rawHeaders[i + 1] as string)
+  // HTTP/2 has the URL among its headers, and proxies and pages tell it in others.
+  const told: Told | undefined =
+    keepCredential || places.query.size === 0 ? undefined : (value) => withoutParameters(value, places.query)
+  const { headers, headersDistinct, rawHeaders, rawTrailers } = request
+  stripTable(headers, drop, told)
+  stripTable(headersDistinct, drop, told)
+  if (rawTrailers.length > 0) {
+    stripTable(request.trailers, drop, told)
+    stripTable(request.trailersDistinct, drop, told)
+    stripLines(rawTrailers, drop, told)
   }
-  request.rawHeaders.splice(0, request.rawHeaders.length, ...kept)
-  if (!keepCredential && places.query.size > 0 && request.url !== undefined)
-    request.url = withoutParameters(request.url, places.query)
+  stripLines(rawHeaders, drop, told)
+  if (keepCredential) return
+  if (told !== undefined) request.url = told(url)
+  stripParsed(request, places)
 }
 
-function withoutParameters(url: string, names: ReadonlySet<string>): string {
+type Told = <T>(value: T) => T
+
+/** HTTP/2 has no `…Distinct`. */
+function stripTable(table: NodeJS.Dict<unknown> = {}, drop: (name: string) => boolean, told: Told | undefined): void {
+  for (const [name, value] of Object.entries(table)) {
+    if (drop(name)) delete table[name]
+    else if (told !== undefined) table[name] = Array.isArray(value) ? value.map(told) : told(value)
+  }
+}
+
+/** Names and values alternate. */
+function stripLines(lines: string[], drop: (name: string) => boolean, told: Told | undefined): void {
+  const kept: string[] = []
+  for (let i = 0; i + 1 < lines.length; i += 2) {
+    const [name, value] = [lines[i] as string, lines[i + 1] as string]
+    if (!drop(name)) kept.push(name, told?.(value) ?? value)
+  }
+  lines.splice(0, lines.length, ...kept)
+}
+
+/** What a framework's request object, or Node's own, remembers of the URL and the cookies. */
+export function stripParsed(request: object, { query, cookies }: CredentialPlaces): void {
+  const held = request as Record<PropertyKey, unknown>
+  if (query.size > 0) {
+    // `originalUrl` of Express, under a symbol in Fastify.
+    for (const key of Reflect.ownKeys(held)) {
+      const { value } = Object.getOwnPropertyDescriptor(held, key) as PropertyDescriptor
+      if (typeof value !== 'string') continue
+      const stripped = withoutParameters(value, query)
+      if (stripped !== value) held[key] = stripped
+    }
+    // `parseurl` makes them again when it is asked.
+    for (const key of ['_parsedUrl', '_parsedOriginalUrl']) delete held[key]
+    forget(held, 'query', query)
+  }
+  for (const key of ['cookies', 'signedCookies']) forget(held, key, cookies)
+}
+
+function forget(holder: Record<PropertyKey, unknown>, key: string, names: ReadonlySet<string>): void {
+  const table = Object.getOwnPropertyDescriptor(holder, key)?.value as unknown
+  if (typeof table !== 'object' || table === null) return
+  for (const name of names) delete (table as Record<string, unknown>)[name]
+}
+
+/** What is no text, or has no query, comes back as it is. */
+function withoutParameters<T>(value: T, names: ReadonlySet<string>): T
+function withoutParameters(url: unknown, names: ReadonlySet<string>): unknown {
+  if (typeof url !== 'string') return url
   const start = url.indexOf('?')
   if (start === -1) return url
   const kept = url

@@ -1,5 +1,6 @@
 /** What every adapter on `node:http` needs of a request: its peer and its body. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Http2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { parseStrictJson } from '../internal/json.ts'
@@ -48,8 +49,10 @@ export type BodyResult =
   | { readonly ok: true; readonly bytes: Buffer | undefined }
   | { readonly ok: false; readonly code: 'ERR_REQUEST_TOO_LARGE' | 'ERR_REQUEST_MALFORMED' }
 
-/** Whether the request announces a body (RFC 9112 §6.3). */
-function hasBody({ headers }: IncomingMessage): boolean {
+/** Whether a body follows the headers: they announce it (RFC 9112 §6.3), or did not end the stream (RFC 9113 §8.1). */
+function hasBody(request: IncomingMessage): boolean {
+  const { headers, httpVersionMajor } = request
+  if (httpVersionMajor >= 2) return http2Stream(request)?.endAfterHeaders !== true
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
@@ -94,18 +97,41 @@ export function bodyValue(bytes: Buffer | undefined): unknown {
   }
 }
 
+/** Of Node's `Http2ServerRequest`, which Fastify hands out as an `IncomingMessage`. Gone when the stream has ended. */
+function http2Stream(request: IncomingMessage): Http2Stream | undefined {
+  return (request as unknown as { readonly stream?: Http2Stream }).stream
+}
+
+/** `http2.constants.NGHTTP2_NO_ERROR`, without the module for those who serve HTTP/1.1. */
+const NGHTTP2_NO_ERROR = 0
+
 /** An unread body this small is drained, so that the connection can be used again; a larger one ends the connection. */
 const DRAIN_BYTES = 64 * 1024
 
+/**
+ * To be called before a denial is written: whether the connection has to end with it, because too much of the request
+ * is still on the way. In HTTP/2 only its stream ends, when the answer is complete (RFC 9113 §8.1).
+ */
+export function endsConnection(request: IncomingMessage): boolean {
+  if (!hasBody(request) || request.complete) return false
+  if (request.httpVersionMajor >= 2) {
+    const stream = http2Stream(request)
+    // The stream's own end: the response has its `finish` only when the stream is closed.
+    stream?.once('finish', () => {
+      stream.close(NGHTTP2_NO_ERROR)
+      // What has arrived already would keep the stream, and so the server, from closing.
+      request.resume()
+    })
+    return false
+  }
+  const { 'content-length': length = 0, 'transfer-encoding': coding } = request.headers
+  return coding !== undefined || Number(length) > DRAIN_BYTES
+}
+
 /** Writes a denial as the guard made it. */
 export function writeDenial(request: IncomingMessage, response: ServerResponse, denial: Denial): void {
-  const length = Number(request.headers['content-length'] ?? 0)
-  const unread =
-    hasBody(request) &&
-    !request.complete &&
-    !(length <= DRAIN_BYTES && request.headers['transfer-encoding'] === undefined)
   response.statusCode = denial.status
   for (const [name, value] of Object.entries(denial.headers)) response.setHeader(name, value)
-  if (unread) response.setHeader('connection', 'close')
+  if (endsConnection(request)) response.setHeader('connection', 'close')
   response.end(denial.body)
 }

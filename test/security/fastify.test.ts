@@ -1,4 +1,5 @@
 /** The Fastify adapter: contexts, parsers, bodies, faults. The contract is in test/contract. */
+import { request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Fastify, { type FastifyInstance, type FastifyPluginCallback } from 'fastify'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -37,6 +38,10 @@ beforeAll(async () => {
       agent.removeAllContentTypeParsers()
       agent.addContentTypeParser('*', { parseAs: 'string' }, (_, text, done) => done(null, { parsed: text }))
       await agent.register(fastifyGuard, { guard: rig.guard, mount: '/own' })
+      agent.post('/own/tasks/:task', async (request) => {
+        bodies.push(request.body)
+        return {}
+      })
       agent.post('/own', async (request) => {
         bodies.push(request.body)
         return {}
@@ -103,6 +108,31 @@ describe('fastifyGuard', () => {
     const response = await post('/a2a', body(), headers)
     expect([response.status, await response.json()]).toMatchObject([status, { error: { code } }])
     expect(bodies).toEqual([])
+  })
+
+  it('what a parser makes of bytes that hold nothing to decide on is not handed on', async () => {
+    const url = `${base}/own/tasks/t:cancel`
+    const headers = { 'a2a-version': '1.0', 'content-type': 'text/plain', ...KEY }
+    const empty = new ReadableStream({ start: (controller) => controller.close() })
+    const response = await fetch(url, { method: 'POST', body: empty, duplex: 'half', headers } as RequestInit)
+    expect(response.status).toBe(200)
+    expect(bodies).toEqual([undefined])
+  })
+
+  it('a large body that was not read ends the connection, a small one does not', async () => {
+    const connectionAfter = (length: number) =>
+      new Promise((resolve, reject) => {
+        const headers = { 'content-length': length, 'content-type': 'application/json', 'a2a-version': '1.0' }
+        const { port } = fastify.server.address() as AddressInfo
+        const request = httpRequest({ port, host: '127.0.0.1', path: '/a2a', method: 'POST', headers }, (response) => {
+          resolve(`${response.statusCode} ${response.headers.connection}`)
+          request.destroy()
+        })
+        request.on('error', reject)
+        request.write('{')
+      })
+    expect(await connectionAfter(10_000_000)).toBe('401 close')
+    expect(await connectionAfter(1000)).toBe('401 keep-alive')
   })
 
   it("a fault is the host's 500, and routes outside of the context are not decided on", async () => {
