@@ -45,6 +45,13 @@ export interface GrpcAnswer {
   readonly messages: readonly Buffer[]
 }
 
+export interface StartedCall {
+  readonly answer: Promise<GrpcAnswer>
+  /** When the first message has arrived. */
+  readonly first: Promise<void>
+  cancel(): void
+}
+
 export class GrpcCaller {
   readonly #client: Client
 
@@ -54,17 +61,26 @@ export class GrpcCaller {
 
   /** Never rejects: OK is a status like any other. */
   call(path: string, message: Buffer, lines: readonly string[] = [], options: CallOptions = {}): Promise<GrpcAnswer> {
+    return this.start(path, message, lines, options).answer
+  }
+
+  start(path: string, message: Buffer, lines: readonly string[] = [], options: CallOptions = {}): StartedCall {
     const metadata = new Metadata()
     for (let i = 0; i + 1 < lines.length; i += 2) metadata.add(lines[i] as string, lines[i + 1] as string)
-    return new Promise((resolve) => {
-      const messages: Buffer[] = []
-      const same = (bytes: Buffer) => bytes
-      this.#client
-        .makeServerStreamRequest(path, same, same, message, metadata, options)
-        .on('data', (bytes: Buffer) => messages.push(bytes))
-        .on('error', () => {})
-        .on('status', (status) => resolve({ ...status, messages }))
+    const messages: Buffer[] = []
+    const same = (bytes: Buffer) => bytes
+    const call = this.#client.makeServerStreamRequest(path, same, same, message, metadata, options)
+    const answer = new Promise<GrpcAnswer>((resolve) => {
+      call.on('status', (status) => resolve({ ...status, messages }))
     })
+    const first = new Promise<void>((resolve) => {
+      call.on('data', (bytes: Buffer) => {
+        messages.push(bytes)
+        resolve()
+      })
+    })
+    call.on('error', () => {})
+    return { answer, first, cancel: () => call.cancel() }
   }
 
   close(): void {
