@@ -173,7 +173,7 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const loaded = current
     const startedMs = performance.now()
     const identity = identifyHead(request, loaded.mounts)
-    const source = credentialSource(request)
+    const source = credentialSource(request, loaded.requestUrls)
     const begun = { loaded, head: request, source, identity, requestId: parsedId(request, identity), startedMs }
     const settle = (credentials: Credentials, early?: DenialCause): Authentication => {
       const principal = principalOf(credentials.parts)
@@ -221,6 +221,7 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
         allowed: Object.freeze(verdict.allowed ? verdict.skills : []),
         ...(operation.declaredSkill === undefined ? {} : { declared: operation.declaredSkill }),
       }),
+      ...(credentials.headers === undefined ? {} : { headers: credentials.headers }),
       ...(cause === undefined
         ? {}
         : { reported: { code: cause.code, status: denialOf(loaded, credentials, cause, asked).denial.status } }),
@@ -300,7 +301,8 @@ function causeAtTheDoor({ loaded, source, credentials, principal }: Pending, now
   const cause = causeOfHead(loaded, source, credentials)
   const { refusal } = credentials
   if (refusal !== undefined) {
-    if (refusal.kind === 'invalid' && refusal.code !== 'ERR_SCOPE_INSUFFICIENT')
+    // Asking for a nonce is how DPoP begins (RFC 9449 §9), and who lacks a scope has authenticated.
+    if (refusal.kind === 'invalid' && refusal.code !== 'ERR_SCOPE_INSUFFICIENT' && refusal.code !== 'ERR_DPOP_NONCE')
       loaded.failedAuthentication?.take(peerKey(source.address), nowMs)
     return cause
   }

@@ -182,6 +182,8 @@ export interface AllowedDecision {
   readonly principal?: Principal
   readonly operation: Operation
   readonly skills: SkillGrant
+  /** Response headers that an adapter sets before the handler runs; lower-case names. */
+  readonly headers?: Readonly<Record<string, string>>
   /** `report` mode only: what would have been denied, and why. */
   readonly reported?: { readonly code: ErrorCode; readonly status: number }
 }

@@ -74,6 +74,7 @@ async function allow(
   req.body = Buffer.isBuffer(body) ? undefined : body
   stripRequest(req, credentialPlaces(guard.credentialLocations), keepCredential)
   rememberDecision(req, guard, decision)
+  for (const [name, value] of Object.entries(decision.headers ?? {})) res.setHeader(name, value)
   return true
 }
 

@@ -71,6 +71,7 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
     stripRequest(request.raw, places, keepCredential)
     if (!keepCredential) stripParsed(request, places)
     rememberDecision(request.raw, guard, decision)
+    if (decision.headers !== undefined) reply.headers(decision.headers)
     if (read.bytes === undefined) return payload
     return Object.assign(Readable.from([read.bytes]), { receivedEncodedLength: read.bytes.length })
   })

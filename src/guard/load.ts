@@ -3,9 +3,11 @@ import { createEgress, type Egress } from '../egress/index.ts'
 import type { CompiledPolicy } from '../policy/compiled.ts'
 import { loadPolicy } from '../policy/load.ts'
 import { compileMounts, type Mounts } from '../protocol/identify.ts'
+import { compileRequestUrls, type RequestUrls } from '../protocol/request-urls.ts'
 import type { RevocationCheck } from '../schemes/authenticate.ts'
+import { createDpopNonces } from '../schemes/dpop-nonce.ts'
 import { createScheme } from '../schemes/index.ts'
-import type { Scheme } from '../schemes/scheme.ts'
+import type { Scheme, SchemeContext } from '../schemes/scheme.ts'
 import { createMemoryRateLimiter, type RateLimiter } from '../store/rate-limiter.ts'
 import { createMemoryRevocationStore } from '../store/revocation-memory.ts'
 import type { Stores } from '../store/stores.ts'
@@ -17,6 +19,7 @@ import { revocationCheck } from './revocation.ts'
 export interface Loaded {
   readonly policy: CompiledPolicy
   readonly mounts: Mounts
+  readonly requestUrls: RequestUrls
   /** In card order. */
   readonly schemes: readonly Scheme[]
   readonly byName: ReadonlyMap<string, Scheme>
@@ -44,7 +47,13 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
   const policy = await loadPolicy({ policy: source, env, clock, ...(baseDir === undefined ? {} : { baseDir }) })
   const egress: Egress | undefined = fetch === undefined ? createEgress(policy.egress) : undefined
   const reach = fetch ?? (egress as Egress).fetch
-  const context = { clock, stores, fetch: reach, ...(logger === undefined ? {} : { logger }) }
+  const context: SchemeContext = {
+    clock,
+    stores,
+    fetch: reach,
+    ...(policy.dpop.nonce === 'required' ? { nonces: createDpopNonces(clock, policy.dpop.nonceKey) } : {}),
+    ...(logger === undefined ? {} : { logger }),
+  }
   const byName = new Map<string, Scheme>()
   const close = async () => {
     for (const scheme of byName.values()) scheme.close?.()
@@ -66,6 +75,7 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
   return Object.freeze({
     policy,
     mounts: compileMounts(policy.card, policy.publicUrl),
+    requestUrls: compileRequestUrls(policy.card, policy.publicUrl),
     schemes: Object.freeze([...byName.values()]),
     byName,
     metadata: resourceMetadataOf(policy),

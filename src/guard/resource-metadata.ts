@@ -1,4 +1,5 @@
 /** OAuth 2.0 Protected Resource Metadata (RFC 9728), made once from card and policy. */
+import { signatureAlgorithms } from '../internal/verification-key.ts'
 import type { CompiledPolicy } from '../policy/compiled.ts'
 
 export interface ResourceMetadata {
@@ -16,10 +17,12 @@ const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 export function resourceMetadataOf(policy: CompiledPolicy): ResourceMetadata | undefined {
   if (policy.publicUrl === undefined) return undefined
   const issuers = new Set<string>()
+  const constraints = new Set<string>()
   const tokenSchemes = new Set<string>()
   for (const config of policy.schemes.values()) {
     if (config.type !== 'jwt' || config.kind === 'http') continue
     tokenSchemes.add(config.name)
+    constraints.add(config.senderConstraint)
     for (const { issuer } of config.issuers) issuers.add(issuer)
   }
   if (issuers.size === 0) return undefined
@@ -39,7 +42,18 @@ export function resourceMetadataOf(policy: CompiledPolicy): ResourceMetadata | u
       resource_name: policy.card.name,
       authorization_servers: [...issuers],
       bearer_methods_supported: ['header'],
+      ...boundTokens(constraints),
       ...(scopes.size === 0 ? {} : { scopes_supported: [...scopes].sort() }),
     }),
   })
+}
+
+/** RFC 9728 §2: which bindings of tokens are checked here, and whether one is demanded of all of them. */
+function boundTokens(constraints: ReadonlySet<string>): Record<string, unknown> {
+  const takes = (...modes: string[]) => modes.some((mode) => constraints.has(mode))
+  return {
+    ...(takes('optional', 'mtls') ? { tls_client_certificate_bound_access_tokens: true } : {}),
+    ...(takes('optional', 'dpop') ? { dpop_signing_alg_values_supported: signatureAlgorithms } : {}),
+    ...(takes('dpop') && constraints.size === 1 ? { dpop_bound_access_tokens_required: true } : {}),
+  }
 }

@@ -25,11 +25,6 @@ export async function compileJwt(
     report.error('ERR_POLICY_UNSUPPORTED', '/token', 'opaque tokens are not checked by this version: use token: jwt')
     complete = false
   }
-  if (settings.senderConstraint === 'dpop' || settings.senderConstraint === 'mtls') {
-    const message = `senderConstraint: ${settings.senderConstraint} is not enforced by this version: use off (bound tokens are refused)`
-    report.error('ERR_POLICY_UNSUPPORTED', '/senderConstraint', message)
-    complete = false
-  }
   const issuers = await compileIssuers(input, declared as JwtCardScheme, settings)
   const audience = settings.audience ?? sections.audience
   if (issuers === undefined || audience === undefined || !complete) return undefined

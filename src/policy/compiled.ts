@@ -1,4 +1,5 @@
 /** A policy after loading: every reference resolved, every default filled in, compared with the card. Frozen. */
+import type { KeyObject } from 'node:crypto'
 import type { CardModel } from '../protocol/card-model.ts'
 import type { Rate } from '../store/rate-limiter.ts'
 import type { RevocationEntry } from '../store/stores.ts'
@@ -22,6 +23,7 @@ export interface CompiledPolicy {
   readonly access: readonly AccessRule[] | undefined
   readonly limits: LimitConfig
   readonly revoked: readonly RevocationEntry[]
+  readonly dpop: DpopConfig
   readonly egress: EgressConfig
   readonly mode: 'enforce' | 'report'
   /** Largest request body read, in bytes. */
@@ -136,6 +138,13 @@ export interface LimitConfig {
   readonly perPrincipal?: Rate
   readonly failedAuthentication?: Rate
 }
+
+export interface DpopConfig {
+  readonly nonce: 'required' | 'off'
+  /** As a key object, so that no log and no dump of the policy shows it. Absent: random, one process. */
+  readonly nonceKey?: KeyObject
+}
+
 /** As `createEgress` takes them, minus functions. */
 export interface EgressConfig {
   readonly requireHttps?: boolean

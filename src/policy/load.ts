@@ -8,6 +8,7 @@ import type { Rate } from '../store/rate-limiter.ts'
 import type { Clock } from '../types.ts'
 import { compareWithCard, type LoadedCard, type Sections, strictSkills, weakenedSkills } from './compare-card.ts'
 import { compileAccess, skillIds } from './compile-access.ts'
+import { compileDpop } from './compile-dpop.ts'
 import { compileScheme } from './compile-scheme.ts'
 import type { AccessRule, CompiledPolicy, EgressConfig, LimitConfig, SchemeConfig, SkillSelection } from './compiled.ts'
 import { type LoadContext, openSource } from './files.ts'
@@ -132,6 +133,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
   const access = sections.access === undefined ? undefined : compileAccess(sections.access, known, report)
   const skills = compileSkills(sections, card, access, report)
   warnOfIdleRevocations(sections.revoked ?? [], known, report)
+  const dpop = await compileDpop(sections.dpop, schemes, context, report)
   warnOfWeakness(sections, report)
 
   const { audience } = sections
@@ -149,6 +151,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
     access,
     limits: compileLimits(sections.limits),
     revoked: (sections.revoked ?? []).map(revocationEntry),
+    dpop,
     egress: (sections.egress ?? {}) as EgressConfig,
     mode: sections.mode ?? 'enforce',
     maxBodyBytes: sections.maxBodyBytes ?? 4 * 1024 * 1024,

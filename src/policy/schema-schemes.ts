@@ -58,7 +58,7 @@ export const jwtSchemeSchema = z
       .meta({ description: 'Oldest `iat` accepted, in seconds. Default: `exp` alone decides.' }),
     senderConstraint: z.enum(['off', 'optional', 'dpop', 'mtls']).optional().meta({
       description:
-        'Whether tokens must be bound to the sender. A bound token is never accepted as plain. Default `off`.',
+        'Whether tokens may (`optional`) or must (`dpop`, `mtls`) be bound to the sender. `off`, the default, refuses bound tokens: none is ever accepted as plain.',
     }),
   })
   .meta({ description: 'An http bearer, oauth2 or openIdConnect scheme of the card, with JWT access tokens.' })

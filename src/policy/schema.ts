@@ -148,6 +148,19 @@ export const policySchema = z
     revoked: listOf(revocationSchema)
       .optional()
       .meta({ description: 'Credentials that are no longer believed, whatever else holds.' }),
+    dpop: z
+      .strictObject({
+        nonce: z.enum(['required', 'off']).optional().meta({
+          description: 'Whether DPoP proofs must hold a nonce of this agent. Default `off`.',
+        }),
+        nonceSecret: secretReference.optional().meta({
+          description:
+            'What nonces are made from, the same in all processes: `env:NAME` or `file:PATH`. Default: random.',
+        }),
+      })
+      .refine(hasMembers, 'is empty: leave it out')
+      .optional()
+      .meta({ description: 'DPoP proofs (RFC 9449) of all schemes whose `senderConstraint` is `optional` or `dpop`.' }),
     webhooks: z
       .strictObject({
         allow: listOf(text).optional(),

@@ -19,6 +19,8 @@ export interface DenialInput {
   readonly taskId?: string
   /** Written on 401 and 403. */
   readonly challenges?: readonly ChallengeInput[]
+  /** Further headers; they replace none of the denial's own. */
+  readonly headers?: Readonly<Record<string, string>>
   /** Rounded up to whole seconds, at least 1. */
   readonly retryAfterSeconds?: number
   /** HTTP status in place of the reason's own: 413 for a body that is too large. */
@@ -93,7 +95,11 @@ export function renderDenial(input: DenialInput): Denial {
   const form = FORMS[reason]
   const message = input.message ?? messageOf(form, input)
   const { status, contentType, body } = write(form, message, input)
-  const headers: Record<string, string> = { 'content-type': contentType, 'cache-control': 'no-store' }
+  const headers: Record<string, string> = {
+    ...input.headers,
+    'content-type': contentType,
+    'cache-control': 'no-store',
+  }
   if (reason === 'UNAUTHENTICATED' || reason === 'PERMISSION_DENIED') {
     const challenges = formatChallenges(input.challenges ?? [])
     if (challenges !== '') headers['www-authenticate'] = challenges

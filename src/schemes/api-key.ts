@@ -76,13 +76,15 @@ export function createApiKeyScheme(config: ApiKeySchemeConfig, context: Pick<Sch
     kind: 'apiKey',
     location: `${location}:${parameter}`,
     // No registered auth-scheme exists for API keys; the name and place are those of the public card.
-    challenge: {
-      scheme: 'ApiKey',
-      params: [
-        ['in', location],
-        ['name', parameter],
-      ],
-    },
+    challenges: [
+      {
+        scheme: 'ApiKey',
+        params: [
+          ['in', location],
+          ['name', parameter],
+        ],
+      },
+    ],
     authenticate,
     claimedId(source) {
       const presented = present(source, location, parameter)

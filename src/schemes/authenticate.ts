@@ -1,7 +1,7 @@
 /** Runs every declared scheme over one request's headers. */
 import type { ErrorCode } from '../errors.ts'
 import type { PrincipalPart } from '../types.ts'
-import type { CredentialSource, Outcome, Scheme } from './scheme.ts'
+import type { CredentialSource, Outcome, ResponseHeaders, Scheme } from './scheme.ts'
 
 /** What the headers of a request prove. */
 export interface Credentials {
@@ -14,6 +14,8 @@ export interface Credentials {
    * "the other key will do".
    */
   readonly refusal?: Refusal
+  /** What the response carries besides. */
+  readonly headers?: ResponseHeaders
 }
 
 export interface Refusal {
@@ -44,19 +46,26 @@ function combine(schemes: readonly Scheme[], results: readonly Outcome[], revoke
   const outcomes = new Map<Scheme, Outcome>()
   const parts = new Map<string, PrincipalPart>()
   const heldAt = new Set<string>()
+  let headers: ResponseHeaders | undefined
   let withdrawn: Refusal | undefined
   schemes.forEach((scheme, index) => {
     const outcome = results[index] as Outcome
     const refused = outcome.kind === 'satisfied' ? revoked(outcome.part) : undefined
     outcomes.set(scheme, refused ?? outcome)
     withdrawn ??= refused
+    if ('headers' in outcome && outcome.headers !== undefined) headers = { ...headers, ...outcome.headers }
     if (outcome.kind !== 'satisfied' || refused !== undefined) return
     parts.set(scheme.name, outcome.part)
     heldAt.add(scheme.location)
   })
   // That another scheme takes the same credential does not excuse it: one of its names is revoked.
   const refusal = weightier(withdrawn, refusalOf(outcomes, heldAt))
-  return refusal === undefined ? { outcomes, parts } : { outcomes, parts, refusal }
+  return {
+    outcomes,
+    parts,
+    ...(refusal === undefined ? {} : { refusal }),
+    ...(headers === undefined ? {} : { headers: Object.freeze(headers) }),
+  }
 }
 
 /** Malformed before unavailable before invalid; a place that holds a good credential for one scheme is not bad for another. */

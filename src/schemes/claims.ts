@@ -4,6 +4,7 @@
  */
 import type { JwtSchemeConfig } from '../policy/compiled.ts'
 import type { Actor, PrincipalPart } from '../types.ts'
+import { type Confirmation, readConfirmation } from './sender-constraint.ts'
 import { type Refusal, refuse } from './token.ts'
 
 export interface ReadClaims {
@@ -12,6 +13,8 @@ export interface ReadClaims {
   readonly expiresAt: number
   readonly notBefore: number | undefined
   readonly issuedAt: number | undefined
+  /** What the token is bound to. */
+  readonly confirmation: Confirmation | undefined
   readonly part: PrincipalPart
 }
 
@@ -35,8 +38,8 @@ export function readClaims(
   const own = (name: string): unknown => (Object.hasOwn(claims, name) ? claims[name] : undefined)
   const bad = (name: string): Refusal => refuse('ERR_TOKEN_CLAIMS', name)
 
-  // A confirmation of any kind, well-formed or not, says that presenting the token is not enough (RFC 7800 §3.1).
-  if (own('cnf') !== undefined) return refuse('ERR_TOKEN_BOUND')
+  const confirmation = readConfirmation(own('cnf'))
+  if (confirmation !== undefined && 'kind' in confirmation) return confirmation
 
   const issuer = own('iss')
   if (!isIdentifier(issuer)) return bad('iss')
@@ -88,7 +91,7 @@ export function readClaims(
       ...(issuedAt === undefined ? {} : { issuedAt }),
     }),
   })
-  return { issuer, audience: audience as readonly string[], expiresAt, notBefore, issuedAt, part }
+  return { issuer, audience: audience as readonly string[], expiresAt, notBefore, issuedAt, confirmation, part }
 }
 
 export interface ClaimRules {

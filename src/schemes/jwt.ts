@@ -11,10 +11,11 @@ import {
   verifySignatureAsync,
 } from '../internal/verification-key.ts'
 import type { IssuerConfig, JwtSchemeConfig } from '../policy/compiled.ts'
-import { readBearer } from './bearer.ts'
+import { type PresentedToken, readAccessToken } from './access-token.ts'
 import { type ClaimRules, judgeClaims, type ReadClaims, readClaims } from './claims.ts'
 import { createJwksUriDiscovery } from './discovery.ts'
 import type { CredentialSource, Outcome, Scheme, SchemeContext } from './scheme.ts'
+import { createSenderConstraint, nameChallenge } from './sender-constraint.ts'
 import { type DecodedToken, decodeToken, refuse, type TokenRules } from './token.ts'
 
 /** Signatures being checked on the thread pool at once; past it callers are told to come back. */
@@ -29,10 +30,17 @@ interface VerifiedToken {
   readonly satisfied: Outcome
 }
 
+/** One request with a token. */
+interface TokenRequest {
+  readonly presented: PresentedToken
+  readonly source: CredentialSource
+  readonly digest: string
+}
+
 /**
  * Validates form, header, algorithm, type, issuer (byte-exact), audience, times, claim types, signature and required
- * scopes of a token in `Authorization: Bearer`. It does not validate revocation, and it does not check a key or
- * certificate binding (`cnf`): a bound token is refused whatever `senderConstraint` says.
+ * scopes of a token in `Authorization: Bearer` or `DPoP`, and its binding to a DPoP key or client certificate as
+ * `senderConstraint` says. It does not validate revocation.
  *
  * A repeated token is answered synchronously; issuer, audience, times and key are judged again each time.
  * Throws `TypeError` for a configuration that would weaken a check, and `ERR_JWKS_INVALID` for a key file without a key.
@@ -49,13 +57,20 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
   const issuers = new Map(config.issuers.map((issuer) => [issuer.issuer, keysOf(issuer, context)]))
   const cache = createSignatureCache<VerifiedToken>()
   const inFlight = new Map<string, Promise<boolean>>()
+  const constraint = createSenderConstraint(config.senderConstraint, context)
 
   function authenticate(source: CredentialSource): Outcome | Promise<Outcome> {
-    const bearer = readBearer(source.headers, config.maxTokenBytes)
-    if (bearer.kind !== 'token') return bearer
-    const digest = digestOf(bearer.token)
-    const cached = cache.get(digest)
-    if (cached === undefined) return examine(bearer.token, digest)
+    const presented = readAccessToken(source.headers, config.maxTokenBytes)
+    if (presented.kind !== 'token') return presented
+    const outcome = recall({ presented, source, digest: digestOf(presented.token) })
+    return outcome instanceof Promise
+      ? outcome.then((settled) => nameChallenge(presented, settled))
+      : nameChallenge(presented, outcome)
+  }
+
+  function recall(request: TokenRequest): Outcome | Promise<Outcome> {
+    const cached = cache.get(request.digest)
+    if (cached === undefined) return examine(request)
 
     const { alg, kid, claims, satisfied } = cached.value
     const judged = judge(claims)
@@ -63,13 +78,18 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
     const lookup = judged.keys.find(kid, alg)
     // The very key that verified it is still the issuer's. Anything else starts over.
     if (!(lookup instanceof Promise) && lookup.kind === 'found' && lookup.key === cached.key) {
-      return lacksScope(claims) ?? satisfied
+      return grant(request, claims, satisfied)
     }
-    return examine(bearer.token, digest)
+    return examine(request)
   }
 
-  function examine(token: string, digest: string): Outcome | Promise<Outcome> {
-    const decoded = decodeToken(token, tokenRules)
+  /** The token is good. What is left is how it was sent, and what it may do. */
+  function grant({ presented, source }: TokenRequest, claims: ReadClaims, satisfied: Outcome) {
+    return constraint.judge(presented, claims.confirmation, source, lacksScope(claims) ?? satisfied)
+  }
+
+  function examine(request: TokenRequest): Outcome | Promise<Outcome> {
+    const decoded = decodeToken(request.presented.token, tokenRules)
     if ('kind' in decoded) return decoded
     // First of all claims: what other issuers put into their tokens is not ours to judge.
     if (!issuers.has(decoded.claims.iss as string)) return refuse('ERR_TOKEN_ISSUER')
@@ -79,8 +99,8 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
     if ('kind' in judged) return judged
     const lookup = judged.keys.find(decoded.kid, decoded.alg)
     return lookup instanceof Promise
-      ? lookup.then((found) => verify(token, digest, decoded, claims, found))
-      : verify(token, digest, decoded, claims, lookup)
+      ? lookup.then((found) => verify(request, decoded, claims, found))
+      : verify(request, decoded, claims, lookup)
   }
 
   /** Everything about the claims that can be judged without a key. */
@@ -91,8 +111,7 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
   }
 
   function verify(
-    token: string,
-    digest: string,
+    request: TokenRequest,
     decoded: DecodedToken,
     claims: ReadClaims,
     lookup: KeyLookup,
@@ -100,15 +119,16 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
     if (lookup.kind === 'unavailable') return lookup
     if (lookup.kind === 'unknown') return refuse('ERR_TOKEN_KEY_UNKNOWN', lookup.detail)
     const { key } = lookup
+    const { digest } = request
     if (cache.isBad(digest, key)) return refuse('ERR_TOKEN_SIGNATURE')
-    const settle = (valid: boolean): Outcome => {
+    const settle = (valid: boolean): Outcome | Promise<Outcome> => {
       if (!valid) {
         cache.setBad(digest, key)
         return refuse('ERR_TOKEN_SIGNATURE')
       }
       const satisfied: Outcome = Object.freeze({ kind: 'satisfied', part: claims.part })
-      cache.set(digest, token.length, key, { alg: decoded.alg, kid: decoded.kid, claims, satisfied })
-      return lacksScope(claims) ?? satisfied
+      cache.set(digest, request.presented.token.length, key, { alg: decoded.alg, kid: decoded.kid, claims, satisfied })
+      return grant(request, claims, satisfied)
     }
     const { alg, signature } = decoded
     const data = Buffer.from(decoded.signingInput, 'latin1')
@@ -141,7 +161,7 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
     name: config.name,
     kind: config.kind,
     location: 'header:authorization',
-    challenge: { scheme: 'Bearer', params: [] },
+    challenges: constraint.challenges,
     authenticate,
     async warm() {
       await Promise.all([...issuers.values()].map((keys) => keys.warm()))
@@ -204,8 +224,8 @@ function assertConfig(config: JwtSchemeConfig): void {
   assert(filled(config.scopeClaims), 'scopeClaims', 'must be a list of claim names')
   assert(filled(config.requiredScopes), 'requiredScopes', 'must be a list of scopes')
   assert(
-    senderConstraint === 'off' || senderConstraint === 'optional',
+    ['off', 'optional', 'dpop', 'mtls'].includes(senderConstraint),
     'senderConstraint',
-    "may only be 'off' or 'optional': this version cannot check a binding",
+    "must be 'off', 'optional', 'dpop' or 'mtls'",
   )
 }

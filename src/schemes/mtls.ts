@@ -100,7 +100,7 @@ export function createMtlsScheme(config: MtlsSchemeConfig, context: Pick<SchemeC
     kind: 'mtls',
     location: 'tls',
     // No auth-scheme is registered for it: a challenge only says which kind of credential is missing.
-    challenge: { scheme: 'MutualTLS', params: [] },
+    challenges: [{ scheme: 'MutualTLS', params: [] }],
     authenticate,
   }
 }

@@ -6,6 +6,7 @@ import type { ErrorCode } from '../errors.ts'
 import type { HeaderView } from '../internal/headers.ts'
 import type { Stores } from '../store/stores.ts'
 import type { Clock, Logger, PeerCertificate, PrincipalPart, SchemeKind } from '../types.ts'
+import type { DpopNonces } from './dpop-nonce.ts'
 
 /** Credential material of a request. */
 export interface CredentialSource {
@@ -15,6 +16,10 @@ export interface CredentialSource {
   /** Method and target as received, for proofs that cover them. */
   readonly method: string
   readonly target: string
+  /** By what URLs callers of the card may have reached this target, normalised, without query. Never from a header. */
+  urls(): readonly string[]
+  /** For an explanation: nothing that may be used once is used up. */
+  readonly dryRun?: true
   /** Address of the caller, from the connection or from a proxy that the policy trusts. */
   readonly address?: string
   /** The caller's certificate, from the connection or from a proxy that the policy trusts. */
@@ -29,11 +34,20 @@ export interface UnreadableCertificate {
 export type { PrincipalPart }
 
 export type Outcome =
-  | { readonly kind: 'satisfied'; readonly part: PrincipalPart }
+  | { readonly kind: 'satisfied'; readonly part: PrincipalPart; readonly headers?: ResponseHeaders }
   /** Nothing was presented where this scheme looks. */
   | { readonly kind: 'absent' }
-  /** Something was presented and it does not hold: 401. `detail` is for the operator and holds no secret. */
-  | { readonly kind: 'invalid'; readonly code: ErrorCode; readonly detail?: string }
+  /**
+   * Something was presented and it does not hold: 401. `detail` is for the operator and holds no secret. `challenge`
+   * says which of the scheme's challenges names which `error`; without it the one for Bearer says `invalid_token`.
+   */
+  | {
+      readonly kind: 'invalid'
+      readonly code: ErrorCode
+      readonly detail?: string
+      readonly challenge?: { readonly scheme: string; readonly error: string }
+      readonly headers?: ResponseHeaders
+    }
   /** The transport itself is ambiguous or malformed (two `Authorization` lines): 400. */
   | { readonly kind: 'malformed'; readonly code: ErrorCode; readonly detail?: string }
   /** It cannot be decided now (keys cannot be fetched, store down): 503. */
@@ -44,11 +58,14 @@ export type Outcome =
       readonly detail?: string
     }
 
+/** What the response carries besides, whatever is decided. Lower-case names. */
+export type ResponseHeaders = Readonly<Record<string, string>>
+
 /** How a caller is told to authenticate: one challenge of `WWW-Authenticate`. */
 export interface Challenge {
   /** Auth-scheme token, as in `Bearer`. */
   readonly scheme: string
-  /** Parameters in order, unquoted values. The guard adds `error`, `scope`, `resource_metadata` for Bearer. */
+  /** Parameters in order, unquoted values. The guard adds `error`, `scope`, `resource_metadata` for Bearer and DPoP. */
   readonly params: readonly (readonly [name: string, value: string])[]
 }
 
@@ -61,7 +78,8 @@ export interface Scheme {
    * even where another requirement is met: `header:authorization`, `header:x-api-key`, `query:key`, `cookie:sid`, `tls`.
    */
   readonly location: string
-  readonly challenge: Challenge
+  /** One for each way in which the credential may be sent; at least one. */
+  readonly challenges: readonly Challenge[]
   /** Synchronous wherever the answer is at hand, so that a repeated credential costs no turn of the event loop. */
   authenticate(source: CredentialSource): Outcome | Promise<Outcome>
   /**
@@ -82,5 +100,7 @@ export interface SchemeContext {
   /** The guarded fetch; the only way a scheme reaches the network. */
   readonly fetch: typeof globalThis.fetch
   readonly stores: Stores
+  /** Nonces of the whole agent, where the policy demands them in DPoP proofs. */
+  readonly nonces?: DpopNonces
   readonly logger?: Logger
 }

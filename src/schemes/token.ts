@@ -32,7 +32,7 @@ export interface TokenRules {
  * Header parameters that change what the token means or where its key comes from. A token that carries one is refused
  * even where ignoring it would be safe, because another reader of the same token may not ignore it.
  */
-const REFUSED_PARAMETERS = [
+export const refusedParameters: readonly string[] = [
   'crit', // RFC 7515 §4.1.11: no extension is understood here
   'b64', // RFC 7797 §7: JWTs must not use it
   'jku', // keys come from configuration, never from the token (RFC 8725 §3.10)
@@ -47,15 +47,12 @@ const MAX_KID_LENGTH = 512
 
 /** Checks the form and the header; looks at no claim and no signature. */
 export function decodeToken(token: string, rules: TokenRules): DecodedToken | Refusal {
-  // Three parts exactly: a JWE has five (RFC 7516 §9), a detached payload is empty.
-  const first = token.indexOf('.')
-  const second = token.indexOf('.', first + 1)
-  if (first < 0 || second < 0 || token.indexOf('.', second + 1) >= 0)
-    return refuse('ERR_TOKEN_MALFORMED', 'not three parts')
-  const header = decodeObject(token.slice(0, first))
+  const parts = splitJws(token)
+  if (parts === undefined) return refuse('ERR_TOKEN_MALFORMED', 'not three parts')
+  const header = decodeObject(parts.header)
   if (header === undefined) return refuse('ERR_TOKEN_MALFORMED', 'the header is not base64url of one JSON object')
 
-  for (const name of REFUSED_PARAMETERS) if (Object.hasOwn(header, name)) return refuse('ERR_TOKEN_HEADER', name)
+  for (const name of refusedParameters) if (Object.hasOwn(header, name)) return refuse('ERR_TOKEN_HEADER', name)
   const { alg, kid, typ } = header
   if (typeof alg !== 'string' || !rules.algorithms.has(alg)) return refuse('ERR_TOKEN_ALGORITHM')
   if (kid !== undefined && (typeof kid !== 'string' || kid === '' || kid.length > MAX_KID_LENGTH)) {
@@ -64,12 +61,25 @@ export function decodeToken(token: string, rules: TokenRules): DecodedToken | Re
   if (typ !== undefined && typeof typ !== 'string') return refuse('ERR_TOKEN_TYPE', 'typ is not a string')
   if (!isAccessTokenType(typ, rules.typ)) return refuse('ERR_TOKEN_TYPE')
 
-  const claims = decodeObject(token.slice(first + 1, second))
+  const claims = decodeObject(parts.payload)
   if (claims === undefined) return refuse('ERR_TOKEN_MALFORMED', 'the claims are not base64url of one JSON object')
-  const signature = decodeBase64url(token.slice(second + 1))
+  const signature = decodeBase64url(parts.signature)
   if (signature === undefined || signature.length === 0)
     return refuse('ERR_TOKEN_MALFORMED', 'the signature is not base64url')
-  return { alg, kid, claims, signature, signingInput: token.slice(0, second) }
+  return { alg, kid, claims, signature, signingInput: parts.signingInput }
+}
+
+/** Three parts exactly: a JWE has five (RFC 7516 §9), a detached payload is empty. Still encoded. */
+export function splitJws(text: string) {
+  const first = text.indexOf('.')
+  const second = text.indexOf('.', first + 1)
+  if (first < 0 || second < 0 || text.indexOf('.', second + 1) >= 0) return undefined
+  return {
+    header: text.slice(0, first),
+    payload: text.slice(first + 1, second),
+    signature: text.slice(second + 1),
+    signingInput: text.slice(0, second),
+  }
 }
 
 /**
@@ -83,7 +93,8 @@ function isAccessTokenType(typ: string | undefined, rule: TokenRules['typ']): bo
   return type === 'at+jwt' || (rule === 'any' && !/[+;]/.test(type))
 }
 
-function decodeObject(text: string): Record<string, unknown> | undefined {
+/** One strict JSON object in strict base64url. */
+export function decodeObject(text: string): Record<string, unknown> | undefined {
   const bytes = text === '' ? undefined : decodeBase64url(text)
   if (bytes === undefined) return undefined
   try {

@@ -4,8 +4,12 @@ import type { CredentialSource, SchemeContext } from '../../src/schemes/scheme.t
 import { createMemoryReplayStore } from '../../src/store/replay-memory.ts'
 import { createMemoryRevocationStore } from '../../src/store/revocation-memory.ts'
 
+/** URL of the requests these tests make. */
+export const REQUEST_URL = 'https://agent.test/a2a'
+
 export function credentials(rawHeaders: readonly string[], query = ''): CredentialSource {
-  return { headers: headerView(rawHeaders), query, method: 'POST', target: query === '' ? '/' : `/?${query}` }
+  const target = query === '' ? '/' : `/?${query}`
+  return { headers: headerView(rawHeaders), query, method: 'POST', target, urls: () => [REQUEST_URL] }
 }
 
 export function bearer(token: string): CredentialSource {

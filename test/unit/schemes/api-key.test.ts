@@ -253,7 +253,7 @@ describe('where an API key is looked for', () => {
   it('is named for the guard and for the caller', () => {
     expect(query.location).toBe('query:key')
     expect(scheme().location).toBe('header:x-api-key')
-    expect(cookie.challenge).toEqual({
+    expect(cookie.challenges[0]).toEqual({
       scheme: 'ApiKey',
       params: [
         ['in', 'cookie'],
