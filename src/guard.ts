@@ -12,6 +12,7 @@ import {
   causeOfRevocation,
   causeOfUnknown,
   causeOfVerdict,
+  causeOfWait,
   type DenialCause,
   denialOf,
 } from './guard/denial.ts'
@@ -20,7 +21,6 @@ import { type Explanation, explain } from './guard/explain.ts'
 import { type Loaded, type LoadOptions, load } from './guard/load.ts'
 import type { ResourceMetadata } from './guard/resource-metadata.ts'
 import { parseRevocation } from './guard/revocation.ts'
-import { peerKey } from './internal/peer-key.ts'
 import { inTurns } from './internal/turns.ts'
 import { evaluate } from './policy/evaluate.ts'
 import { principalOf } from './policy/principal.ts'
@@ -188,17 +188,20 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       return authentication
     }
     if (closed) return settle(NO_CREDENTIALS, { reason: 'UNAVAILABLE', code: 'ERR_GUARD_CLOSED', retryAfterSeconds: 1 })
-    const wait = loaded.failedAuthentication?.waitSeconds(peerKey(source.address), clock()) ?? 0
-    if (wait > 0)
-      return settle(NO_CREDENTIALS, { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait })
+    const attempt = loaded.limits.attempt(source, clock())
+    if (attempt.waitSeconds > 0) return settle(NO_CREDENTIALS, causeOfWait(attempt.waitSeconds))
+    const ended = (credentials: Credentials) => {
+      attempt.end(credentials)
+      return settle(credentials)
+    }
     const credentials = authenticateAll(loaded.schemes, source, loaded.revoked)
-    return credentials instanceof Promise ? credentials.then((found) => settle(found)) : settle(credentials)
+    return credentials instanceof Promise ? credentials.then(ended) : ended(credentials)
   }
 
   function authorize(authentication: Authentication, body?: unknown): Decision {
     const pending = take(authentication)
     if (authentication.denied !== undefined) return authentication.denied
-    const { loaded, head, identity, credentials, principal, reported } = pending
+    const { loaded, head, source, identity, credentials, principal, reported } = pending
     if (identity.kind === 'unknown') return deny(pending, causeOfUnknown(identity.code))
     const identified = identifyOperation({ ...head, body }, loaded.mounts, loaded.policy.skills)
     if (identified.kind === 'unknown')
@@ -208,7 +211,11 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const { binding, version, requestId = null } = operation
     const asked = { binding, version, requestId, operation }
     const verdict = evaluate(loaded.policy, credentials.parts, operation)
-    const cause = reported ?? causeOfRevocation(loaded, credentials) ?? causeOfVerdict(verdict, operation, principal)
+    const cause =
+      reported ??
+      causeOfRevocation(loaded, credentials) ??
+      causeOfVerdict(verdict, operation, principal) ??
+      causeOfWait(loaded.limits.operation(operation.name, principal, source, clock()))
     // A2A §13.3: the extended card is never let through, whatever the mode.
     const lenient = loaded.policy.mode === 'report' && operation.name !== 'GetExtendedAgentCard'
     if (cause !== undefined && !lenient) return deny(pending, cause, asked)
@@ -296,18 +303,11 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
   })
 }
 
-/** What the headers alone decide, and the limits on those who sent them. */
+/** What the headers alone decide, and the limit on requests. Nothing is spent for strangers who get in nowhere. */
 function causeAtTheDoor({ loaded, source, credentials, principal }: Pending, nowMs: number): DenialCause | undefined {
   const cause = causeOfHead(loaded, source, credentials)
-  const { refusal } = credentials
-  if (refusal !== undefined) {
-    // Asking for a nonce is how DPoP begins (RFC 9449 §9), and who lacks a scope has authenticated.
-    if (refusal.kind === 'invalid' && refusal.code !== 'ERR_SCOPE_INSUFFICIENT' && refusal.code !== 'ERR_DPOP_NONCE')
-      loaded.failedAuthentication?.take(peerKey(source.address), nowMs)
-    return cause
-  }
-  const wait = principal === undefined ? 0 : (loaded.perPrincipal?.take(principal.id, nowMs) ?? 0)
-  return wait > 0 ? { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds: wait } : cause
+  if (credentials.refusal !== undefined || (principal === undefined && cause !== undefined)) return cause
+  return causeOfWait(loaded.limits.request(principal, source, nowMs)) ?? cause
 }
 
 function askedByHead({ identity, requestId }: Pending): Asked {

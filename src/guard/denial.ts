@@ -66,6 +66,11 @@ export function causeOfRevocation({ revoked }: Loaded, { parts }: Credentials): 
   return undefined
 }
 
+/** `undefined` when there is nothing to wait for. */
+export function causeOfWait(retryAfterSeconds: number): DenialCause | undefined {
+  return retryAfterSeconds > 0 ? { reason: 'RATE_LIMITED', code: 'ERR_RATE_LIMITED', retryAfterSeconds } : undefined
+}
+
 /** What was asked for could not be told, or could be told in two ways. */
 export function causeOfUnknown(code: ErrorCode): DenialCause {
   return { reason: code === 'ERR_OPERATION_UNKNOWN' ? 'PERMISSION_DENIED' : 'INVALID_REQUEST', code }

@@ -8,11 +8,11 @@ import type { RevocationCheck } from '../schemes/authenticate.ts'
 import { createDpopNonces } from '../schemes/dpop-nonce.ts'
 import { createScheme } from '../schemes/index.ts'
 import type { Scheme, SchemeContext } from '../schemes/scheme.ts'
-import { createMemoryRateLimiter, type RateLimiter } from '../store/rate-limiter.ts'
 import { createMemoryRevocationStore } from '../store/revocation-memory.ts'
 import type { Stores } from '../store/stores.ts'
 import type { Clock, Logger } from '../types.ts'
 import { createKeyUseReport, type KeyUseReport } from './key-use.ts'
+import { createLimits, type Limits } from './limits.ts'
 import { type ResourceMetadata, resourceMetadataOf } from './resource-metadata.ts'
 import { revocationCheck } from './revocation.ts'
 
@@ -26,8 +26,7 @@ export interface Loaded {
   readonly metadata: ResourceMetadata | undefined
   readonly credentialLocations: readonly string[]
   readonly revoked: RevocationCheck
-  readonly perPrincipal: RateLimiter | undefined
-  readonly failedAuthentication: RateLimiter | undefined
+  readonly limits: Limits
   readonly reportKeyUse: KeyUseReport
   /** Ends what was opened for this version. */
   close(): Promise<void>
@@ -69,21 +68,19 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
     await close()
     throw fault
   }
-  const { perPrincipal, failedAuthentication } = policy.limits
+  const schemes = Object.freeze([...byName.values()])
   const revoked = createMemoryRevocationStore({ clock, maxEntries: policy.revoked.length })
   for (const entry of policy.revoked) revoked.add(entry)
   return Object.freeze({
     policy,
     mounts: compileMounts(policy.card, policy.publicUrl),
     requestUrls: compileRequestUrls(policy.card, policy.publicUrl),
-    schemes: Object.freeze([...byName.values()]),
+    schemes,
     byName,
     metadata: resourceMetadataOf(policy),
-    credentialLocations: Object.freeze([...new Set([...byName.values()].map(({ location }) => location))]),
+    credentialLocations: Object.freeze([...new Set(schemes.map(({ location }) => location))]),
     revoked: revocationCheck([revoked, stores.revocation]),
-    perPrincipal: perPrincipal === undefined ? undefined : createMemoryRateLimiter(perPrincipal),
-    failedAuthentication:
-      failedAuthentication === undefined ? undefined : createMemoryRateLimiter(failedAuthentication),
+    limits: createLimits(policy.limits, schemes),
     reportKeyUse: createKeyUseReport(),
     close,
   })

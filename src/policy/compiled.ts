@@ -137,6 +137,8 @@ export interface PrincipalMatch {
 export interface LimitConfig {
   readonly perPrincipal?: Rate
   readonly failedAuthentication?: Rate
+  readonly failedCredential?: Rate
+  readonly perOperation?: ReadonlyMap<OperationName, Rate>
 }
 
 export interface DpopConfig {

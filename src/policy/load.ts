@@ -5,7 +5,7 @@ import { parseCard } from '../protocol/card.ts'
 import { step } from '../protocol/card-reader.ts'
 import { isObject } from '../protocol/json-object.ts'
 import type { Rate } from '../store/rate-limiter.ts'
-import type { Clock } from '../types.ts'
+import type { Clock, OperationName } from '../types.ts'
 import { compareWithCard, type LoadedCard, type Sections, strictSkills, weakenedSkills } from './compare-card.ts'
 import { compileAccess, skillIds } from './compile-access.ts'
 import { compileDpop } from './compile-dpop.ts'
@@ -241,12 +241,14 @@ function warnOfWeakness({ mode, egress }: Sections, report: Report): void {
   }
 }
 
-function compileLimits(limits: Sections['limits']): LimitConfig {
+function compileLimits({ perOperation, ...rates }: NonNullable<Sections['limits']> = {}): LimitConfig {
+  const compiled = (named: object) =>
+    Object.entries(named).flatMap(([name, rate]: [string, string | undefined]) =>
+      rate === undefined ? [] : [[name, rateOf(rate)] as const],
+    )
   return {
-    ...(limits?.perPrincipal === undefined ? {} : { perPrincipal: rateOf(limits.perPrincipal) }),
-    ...(limits?.failedAuthentication === undefined
-      ? {}
-      : { failedAuthentication: rateOf(limits.failedAuthentication) }),
+    ...Object.fromEntries(compiled(rates)),
+    ...(perOperation === undefined ? {} : { perOperation: new Map(compiled(perOperation) as [OperationName, Rate][]) }),
   }
 }
 

@@ -139,8 +139,23 @@ export const policySchema = z
       .meta({ description: 'Rules after authentication. Absent: meeting the card is enough. Deny wins.' }),
     limits: z
       .strictObject({
-        perPrincipal: rate.optional().meta({ description: 'Requests of one principal.' }),
+        perPrincipal: rate
+          .optional()
+          .meta({ description: 'Requests of one principal; of anonymous callers, of one address.' }),
+        perOperation: z
+          .strictObject(
+            Object.fromEntries(operationNames.map((name) => [name, rate.optional()])) as Record<
+              (typeof operationNames)[number],
+              z.ZodOptional<typeof rate>
+            >,
+          )
+          .refine(hasMembers, 'is empty: leave it out')
+          .optional()
+          .meta({ description: 'Requests for one operation, by principal or by address of anonymous callers.' }),
         failedAuthentication: rate.optional().meta({ description: 'Refused credentials of one address.' }),
+        failedCredential: rate.optional().meta({
+          description: 'Wrong attempts at one API key id or user name from one address; from all, ten times as many.',
+        }),
       })
       .refine(hasMembers, 'is empty: leave it out')
       .optional()

@@ -11,6 +11,8 @@ export interface RateLimiter {
   waitSeconds(key: string, nowMs: number): number
   /** Spends one, and answers as `waitSeconds` did before. */
   take(key: string, nowMs: number): number
+  /** Returns one that was taken at `takenMs`, if that window is still open. */
+  giveBack(key: string, takenMs: number): void
 }
 
 interface Window {
@@ -45,6 +47,10 @@ export function createMemoryRateLimiter(rate: Rate, maxKeys = 100_000): RateLimi
       const seconds = wait(window, nowMs)
       if (seconds === 0) window.used += 1
       return seconds
+    },
+    giveBack(key, takenMs) {
+      const found = windows.peek(key)
+      if (found !== undefined && found.used > 0 && takenMs >= found.endsMs - rate.windowSeconds * 1000) found.used -= 1
     },
   }
 }

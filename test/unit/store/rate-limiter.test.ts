@@ -22,3 +22,15 @@ it('to ask spends nothing and remembers nobody', () => {
   expect(limiter.waitSeconds('a', 999)).toBe(1)
   expect(limiter.waitSeconds('a', 1000)).toBe(0)
 })
+
+it('what is given back may be taken again, in the window it was taken in and in no other', () => {
+  const limiter = createMemoryRateLimiter({ count: 1, windowSeconds: 1 })
+  limiter.giveBack('a', 0)
+  expect([limiter.take('a', 0), limiter.take('a', 1)]).toEqual([0, 1])
+  limiter.giveBack('a', 0)
+  limiter.giveBack('a', 0)
+  expect([limiter.take('a', 2), limiter.take('a', 3)]).toEqual([0, 1])
+  expect(limiter.take('a', 1000)).toBe(0)
+  limiter.giveBack('a', 2)
+  expect(limiter.take('a', 1001)).toBe(1)
+})
