@@ -2,9 +2,10 @@
 import type { Request, RequestHandler, Response } from 'express'
 import type { Guard } from '../guard.ts'
 import type { AllowedDecision, Binding } from '../types.ts'
+import { bodyValue } from './body-value.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, originalHead, stripRequest } from './header-hygiene.ts'
-import { bodyValue, peerOf, readBody, writeDenial } from './node-request.ts'
+import { peerOf, readBody, writeDenial } from './node-request.ts'
 
 export interface ExpressGuardOptions {
   /** Set where this mount serves one binding only; the path then plays no part in telling which. */

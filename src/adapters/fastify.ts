@@ -3,9 +3,11 @@ import { Readable } from 'node:stream'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Authentication, Guard } from '../guard.ts'
 import type { AllowedDecision, Binding, Denial } from '../types.ts'
+import { bodyValue } from './body-value.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, originalHead, stripParsed, stripRequest } from './header-hygiene.ts'
-import { bodyValue, endsConnection, peerOf, readBody } from './node-request.ts'
+import { below, checkMount } from './mount.ts'
+import { endsConnection, peerOf, readBody } from './node-request.ts'
 
 export { type FastifyWebhookOptions, fastifyWebhook } from './fastify-webhook.ts'
 
@@ -40,7 +42,7 @@ interface Pending {
  */
 export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fastify, options) => {
   const { guard, mount = '', binding, keepCredential = false } = options
-  if (mount !== '' && !/^\/[^?#]*[^/?#]$/.test(mount)) throw new TypeError('"mount" must be a path such as /a2a')
+  checkMount(mount)
   const pendings = new WeakMap<FastifyRequest, Pending>()
 
   fastify.addHook('onRequest', async (request, reply) => {
@@ -87,12 +89,6 @@ Object.assign(fastifyGuard, { [Symbol.for('skip-override')]: true, [Symbol.for('
 /** The guard's decision on a request that passed `fastifyGuard`; `undefined` if it did not pass that guard. */
 export function decisionFor(guard: Guard, request: FastifyRequest): AllowedDecision | undefined {
   return decisionOf(guard, request.raw)
-}
-
-/** The target as mounted middleware would see it; what does not lie below the mount stays as it is. */
-function below(mount: string, target: string): string {
-  const rest = target.slice(mount.length)
-  return target.startsWith(mount) && /^(?:[/?]|$)/.test(rest) ? rest || '/' : target
 }
 
 function send({ raw }: FastifyRequest, reply: FastifyReply, { status, headers, body }: Denial): FastifyReply {

@@ -141,8 +141,8 @@ function forget(holder: Record<PropertyKey, unknown>, key: string, names: Readon
 }
 
 /** What is no text, or has no query, comes back as it is. */
-function withoutParameters<T>(value: T, names: ReadonlySet<string>): T
-function withoutParameters(url: unknown, names: ReadonlySet<string>): unknown {
+export function withoutParameters<T>(value: T, names: ReadonlySet<string>): T
+export function withoutParameters(url: unknown, names: ReadonlySet<string>): unknown {
   if (typeof url !== 'string') return url
   const start = url.indexOf('?')
   if (start === -1) return url

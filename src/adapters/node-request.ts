@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import { parseStrictJson } from '../internal/json.ts'
 import type { Denial, Peer, PeerCertificate } from '../types.ts'
 
 const peers = new WeakMap<Socket, Peer>()
@@ -83,18 +82,6 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
     const onBroken = () => settle({ ok: false, code: 'ERR_REQUEST_MALFORMED' })
     request.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
   })
-}
-
-/** The JSON value, or the bytes themselves where they are none: the guard says what is wrong with them. */
-export function bodyValue(bytes: Buffer | undefined): unknown {
-  if (bytes === undefined) return undefined
-  try {
-    const value = parseStrictJson(bytes)
-    // The guard takes a string for JSON text; one that came as JSON is no operation, and must not be read a second time.
-    return typeof value === 'string' ? bytes : value
-  } catch {
-    return bytes
-  }
 }
 
 /** Of Node's `Http2ServerRequest`, which Fastify hands out as an `IncomingMessage`. Gone when the stream has ended. */

@@ -7,9 +7,11 @@ import Fastify from 'fastify'
 import { decisionFor, expressGuard } from '../../src/adapters/express.ts'
 import { decisionFor as fastifyDecisionFor, fastifyGuard } from '../../src/adapters/fastify.ts'
 import { decisionFor as grpcDecisionFor, grpcServerOptions } from '../../src/adapters/grpc.ts'
+import { webGuard } from '../../src/adapters/web.ts'
 import type { Guard } from '../../src/guard.ts'
 import type { Binding, OperationName } from '../../src/types.ts'
 import { encodeMessage, GrpcCaller, services, statusDetails } from '../support/grpc-calls.ts'
+import { serveWeb } from '../support/web-server.ts'
 import type { ContractRequest } from './operations.ts'
 
 export interface Answer {
@@ -150,9 +152,31 @@ const overGrpc: StartColumn = async (guard) => {
   }
 }
 
+const overRequest: StartColumn = async (guard) => {
+  const ran: OperationName[] = []
+  const protect = webGuard(guard, { mount: '/agent' })
+  const server = await serveWeb((request, peer) =>
+    protect(
+      request,
+      (_, decision) => {
+        ran.push(decision.operation.name)
+        return Response.json({ ok: true })
+      },
+      peer,
+    ),
+  )
+  return {
+    name: 'request',
+    bindings: ['JSONRPC', 'HTTP+JSON'],
+    send: overHttp(server.port, ran),
+    close: () => server.close(),
+  }
+}
+
 export const columns: Readonly<Record<string, StartColumn>> = {
   'bare core': bareCore,
   express: overExpress,
   fastify: overFastify,
+  request: overRequest,
   grpc: overGrpc,
 }

@@ -24,6 +24,7 @@ const ENTRY_FILES: Readonly<Record<string, string>> = {
   './express': 'src/adapters/express.ts',
   './fastify': 'src/adapters/fastify.ts',
   './grpc': 'src/adapters/grpc.ts',
+  './web': 'src/adapters/web.ts',
   './a2a-sdk': 'src/adapters/a2a-sdk.ts',
   './testing': 'src/testing/index.ts',
 }

@@ -97,6 +97,18 @@ describe('import direction', () => {
     expect(wrong).toEqual([])
   })
 
+  it('the adapter for web hosts needs nothing of Node that the guard does not need', () => {
+    const needed = new Set<string>()
+    const visit = (path: string) => {
+      if (needed.has(path)) return
+      needed.add(path)
+      const { imports = [] } = files.find((file) => file.path === path) ?? {}
+      for (const { from, typeOnly } of imports) if (!typeOnly) visit(from)
+    }
+    visit('src/adapters/web.ts')
+    expect([...needed].filter((name) => !name.startsWith('src/'))).toEqual([])
+  })
+
   it('P149 what can open a connection is imported by egress alone', () => {
     const wrong = files
       .filter(({ path }) => !MAY_CONNECT.test(path))
