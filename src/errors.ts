@@ -128,6 +128,7 @@ const CODES = {
   ERR_DPOP_REPLAY: 'The DPoP proof was used before',
   ERR_TOKEN_KEY_UNKNOWN: 'The issuer has no key that could have signed the token',
   ERR_TOKEN_SIGNATURE: 'The signature of the token does not verify',
+  ERR_TOKEN_INACTIVE: 'The issuer says that the token is not active',
   ERR_CERTIFICATE_MALFORMED: 'The client certificate cannot be read',
   ERR_CERTIFICATE_UNTRUSTED: 'The client certificate does not lead to a configured authority',
   ERR_CERTIFICATE_PURPOSE: 'The certificate was not made for client authentication',
@@ -138,7 +139,9 @@ const CODES = {
   ERR_DISCOVERY_INVALID: 'The metadata of an issuer cannot be used',
   ERR_JWKS_INVALID: 'A JWK Set cannot be used',
   ERR_JWKS_UNAVAILABLE: 'The keys of an issuer cannot be fetched',
-  ERR_OVERLOADED: 'Too many signatures are waiting to be checked',
+  ERR_INTROSPECTION_UNAVAILABLE: 'The issuer cannot be asked about a token',
+  ERR_INTROSPECTION_INVALID: 'What the issuer says of a token cannot be used',
+  ERR_OVERLOADED: 'Too many credentials are waiting to be checked',
 
   // -- access: what a valid caller may do
   ERR_SCOPE_INSUFFICIENT: 'The credential is valid and lacks a required scope',

@@ -1,6 +1,7 @@
 /** From the reason for a denial to the denial: which challenges it carries, and its rendering. */
 import type { ErrorCode } from '../errors.ts'
 import { refusedAtTheDoor, type Shortfall, type Verdict } from '../policy/evaluate.ts'
+import { isTokenScheme } from '../policy/token-schemes.ts'
 import type { Requirement } from '../protocol/card-model.ts'
 import { renderDenial } from '../protocol/denial.ts'
 import type { Credentials, Refusal } from '../schemes/authenticate.ts'
@@ -137,7 +138,7 @@ function challengesOf(loaded: Loaded, credentials: Credentials, cause: DenialCau
     for (const [scheme, outcome] of credentials.outcomes) {
       if (outcome.kind !== 'invalid' || outcome.code !== 'ERR_SCOPE_INSUFFICIENT') continue
       const config = loaded.policy.schemes.get(scheme.name)
-      add(scheme, config?.type === 'jwt' ? config.requiredScopes : [], LACKS_SCOPE)
+      add(scheme, config !== undefined && isTokenScheme(config) ? config.requiredScopes : [], LACKS_SCOPE)
     }
     return [...found.values()]
   }

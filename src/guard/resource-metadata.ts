@@ -1,6 +1,7 @@
 /** OAuth 2.0 Protected Resource Metadata (RFC 9728), made once from card and policy. */
 import { signatureAlgorithms } from '../internal/verification-key.ts'
 import type { CompiledPolicy } from '../policy/compiled.ts'
+import { issuersOf, isTokenScheme } from '../policy/token-schemes.ts'
 
 export interface ResourceMetadata {
   /** Where clients look: the well-known name between host and path (RFC 9728 §3.1). */
@@ -20,10 +21,10 @@ export function resourceMetadataOf(policy: CompiledPolicy): ResourceMetadata | u
   const constraints = new Set<string>()
   const tokenSchemes = new Set<string>()
   for (const config of policy.schemes.values()) {
-    if (config.type !== 'jwt' || config.kind === 'http') continue
+    if (!isTokenScheme(config) || config.kind === 'http') continue
     tokenSchemes.add(config.name)
     constraints.add(config.senderConstraint)
-    for (const { issuer } of config.issuers) issuers.add(issuer)
+    for (const issuer of issuersOf(config)) issuers.add(issuer)
   }
   if (issuers.size === 0) return undefined
   const scopes = new Set<string>()

@@ -2,8 +2,8 @@
 import { TrustError } from '../errors.ts'
 import { parseStrictJson } from './json.ts'
 
-const TIMEOUT_MS = 5000
-const MAX_BYTES = 256 * 1024
+export const TIMEOUT_MS = 5000
+export const MAX_BYTES = 256 * 1024
 
 /** Rejects with `ERR_FETCH_FAILED`; `details` say what failed, for which URL (without its query). */
 export async function fetchJson(fetch: typeof globalThis.fetch, url: string, accept: string): Promise<unknown> {
@@ -30,7 +30,7 @@ export async function fetchJson(fetch: typeof globalThis.fetch, url: string, acc
 }
 
 /** Settles with the signal even where `work` does not listen to it. */
-function abandonable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+export function abandonable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
     work.then(resolve, reject)

@@ -5,6 +5,7 @@ import type { DpopConfig, SchemeConfig } from './compiled.ts'
 import type { LoadContext } from './files.ts'
 import { resolveSecret } from './references.ts'
 import type { Report } from './report.ts'
+import { isTokenScheme } from './token-schemes.ts'
 
 export async function compileDpop(
   { nonce = 'off', nonceSecret }: NonNullable<Sections['dpop']> = {},
@@ -33,5 +34,5 @@ export async function compileDpop(
 }
 
 function takesDpop(config: SchemeConfig): boolean {
-  return config.type === 'jwt' && (config.senderConstraint === 'optional' || config.senderConstraint === 'dpop')
+  return isTokenScheme(config) && (config.senderConstraint === 'optional' || config.senderConstraint === 'dpop')
 }

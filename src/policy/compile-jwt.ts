@@ -3,6 +3,7 @@ import { signatureAlgorithms } from '../internal/verification-key.ts'
 import type { CardScheme } from '../protocol/card-model.ts'
 import { step } from '../protocol/card-reader.ts'
 import type { IssuerConfig, JwtSchemeConfig } from './compiled.ts'
+import { cardUrlOf, checkTransport, discoveryUrls, reportForeignUrl, type TokenCardScheme } from './issuer-urls.ts'
 import { loadKeySet } from './jwks-file.ts'
 import type { Report } from './report.ts'
 import { type JwtSchemeSettings, jwtSchemeSchema } from './schema-schemes.ts'
@@ -10,24 +11,17 @@ import type { SchemeInput } from './scheme-input.ts'
 import { quote } from './source.ts'
 import { validMembers } from './validate.ts'
 
-export type JwtCardScheme = Extract<CardScheme, { kind: 'http' | 'oauth2' | 'openIdConnect' }>
-
 /** `undefined` after reporting what is wrong. */
 export async function compileJwt(
   input: SchemeInput,
   declared: CardScheme,
   settings: JwtSchemeSettings,
 ): Promise<JwtSchemeConfig | undefined> {
-  const { name, sections, report } = input
-  const { kind } = declared as JwtCardScheme
-  let complete = true
-  if (settings.token === 'opaque') {
-    report.error('ERR_POLICY_UNSUPPORTED', '/token', 'opaque tokens are not checked by this version: use token: jwt')
-    complete = false
-  }
-  const issuers = await compileIssuers(input, declared as JwtCardScheme, settings)
+  const { name, sections } = input
+  const { kind } = declared as TokenCardScheme
+  const issuers = await compileIssuers(input, declared as TokenCardScheme, settings)
   const audience = settings.audience ?? sections.audience
-  if (issuers === undefined || audience === undefined || !complete) return undefined
+  if (issuers === undefined || audience === undefined) return undefined
   const typ = settings.typ ?? (kind === 'http' ? 'any' : 'at+jwt')
   return {
     type: 'jwt',
@@ -49,7 +43,7 @@ export async function compileJwt(
 }
 
 /** Checks the issuers of settings with other mistakes, so that all of them are said at once. */
-export async function checkIssuersOf(input: SchemeInput, declared: JwtCardScheme): Promise<void> {
+export async function checkIssuersOf(input: SchemeInput, declared: TokenCardScheme): Promise<void> {
   const {
     issuer,
     issuers,
@@ -67,7 +61,7 @@ interface IssuerEntry {
   readonly keysAt: string
 }
 
-async function compileIssuers(input: SchemeInput, declared: JwtCardScheme, settings: JwtSchemeSettings) {
+async function compileIssuers(input: SchemeInput, declared: TokenCardScheme, settings: JwtSchemeSettings) {
   const entries = issuerEntries(settings, input.report)
   if (entries === undefined) return undefined
   const known = new Set<string>()
@@ -77,17 +71,16 @@ async function compileIssuers(input: SchemeInput, declared: JwtCardScheme, setti
     known.add(issuer)
     transported = checkTransport(issuer, at, 'the issuer', input) && transported
   }
-  const cardUrl =
-    declared.kind === 'openIdConnect' ? declared.url : declared.kind === 'oauth2' ? declared.metadataUrl : undefined
+  const cardUrl = cardUrlOf(declared)
   const own =
     cardUrl === undefined
       ? undefined
       : entries.find(({ issuer }) => discoveryUrls(issuer, declared.kind).includes(cardUrl))
-  if (cardUrl !== undefined && own === undefined && transported) reportForeignUrl(input, declared, cardUrl, entries)
+  if (cardUrl !== undefined && own === undefined && transported) reportForeignUrl(input, declared, cardUrl, entries[0]!)
 
   const issuers: IssuerConfig[] = []
   for (const entry of entries) {
-    const keys = await issuerKeys(entry, entry === own ? cardUrl : undefined, input, declared, settings)
+    const keys = await issuerKeys(entry, entry === own ? cardUrl : undefined, input, declared, settings.algorithms)
     if (keys !== undefined) issuers.push({ issuer: entry.issuer, keys })
   }
   return issuers.length === entries.length ? issuers : undefined
@@ -122,16 +115,17 @@ function issuerEntries(settings: JwtSchemeSettings, report: Report): readonly Is
   })
 }
 
-async function issuerKeys(
+/** Where the keys of one issuer are: in a file, at a URL, or where its metadata says. */
+export async function issuerKeys(
   entry: IssuerEntry,
   cardUrl: string | undefined,
   input: SchemeInput,
-  declared: JwtCardScheme,
-  settings: JwtSchemeSettings,
+  declared: TokenCardScheme,
+  algorithms: readonly string[],
 ): Promise<IssuerConfig['keys'] | undefined> {
   const { report, context } = input
   if (entry.jwks?.startsWith('file:')) {
-    const jwks = await loadKeySet(entry.jwks, entry.keysAt, settings.algorithms, context, report)
+    const jwks = await loadKeySet(entry.jwks, entry.keysAt, algorithms, context, report)
     return jwks === undefined ? undefined : { from: 'file', jwks }
   }
   if (entry.jwks !== undefined) {
@@ -145,35 +139,4 @@ async function issuerKeys(
     return undefined
   }
   return { from: 'discovery', url: cardUrl ?? discoveryUrls(entry.issuer, declared.kind)[0]! }
-}
-
-/** Where an issuer publishes its metadata: OIDC Discovery §4, and for oauth2 first RFC 8414 §3.1. */
-function discoveryUrls(issuer: string, kind: JwtCardScheme['kind']): string[] {
-  const oidc = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
-  if (kind === 'openIdConnect') return [oidc]
-  const { origin, pathname } = new URL(issuer)
-  return [`${origin}/.well-known/oauth-authorization-server${pathname.replace(/\/$/, '')}`, oidc]
-}
-
-function reportForeignUrl(
-  input: SchemeInput,
-  declared: JwtCardScheme,
-  cardUrl: string,
-  entries: readonly IssuerEntry[],
-) {
-  const member = declared.kind === 'openIdConnect' ? 'openIdConnectUrl' : 'oauth2MetadataUrl'
-  const expected = discoveryUrls(entries[0]!.issuer, declared.kind)[0]!
-  const slash = cardUrl.replace(/\/$/, '') === expected.replace(/\/$/, '') ? ' (only a slash differs)' : ''
-  const message = `the ${member} of ${quote(input.name)} in the card is ${quote(cardUrl)}, which is not that of this issuer${slash}: it would be ${expected}`
-  input.report.error('ERR_POLICY_ISSUER_MISMATCH', entries[0]!.at, message)
-}
-
-/** Plain http only to this machine, or where the policy says that it is allowed. */
-function checkTransport(url: string, at: string, what: string, { report, sections }: SchemeInput): boolean {
-  if (url.startsWith('https:') || sections.egress?.requireHttps === false) return true
-  const { hostname } = new URL(url)
-  if (hostname === 'localhost' || hostname === '127.0.0.1' || hostname === '[::1]') return true
-  const message = `${what} must be an https:// URL: keys that travel over http can be replaced on the way`
-  report.error('ERR_POLICY_VALUE', at, message)
-  return false
 }

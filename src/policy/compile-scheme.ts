@@ -1,10 +1,14 @@
 /** One scheme: its settings, judged by the kind the card declares, with every default filled in. */
 import type { CardScheme } from '../protocol/card-model.ts'
+import { isObject } from '../protocol/json-object.ts'
 import { loadApiKeys } from './api-key-file.ts'
 import { schemePlace } from './card-places.ts'
-import { checkIssuersOf, compileJwt, type JwtCardScheme } from './compile-jwt.ts'
+import { checkIssuersOf, compileJwt } from './compile-jwt.ts'
 import { compileMtls } from './compile-mtls.ts'
+import { compileOpaque } from './compile-opaque.ts'
 import type { SchemeConfig } from './compiled.ts'
+import type { TokenCardScheme } from './issuer-urls.ts'
+import { type OpaqueSchemeSettings, opaqueSchemeSchema } from './schema-opaque.ts'
 import {
   apiKeySchemeSchema,
   type JwtSchemeSettings,
@@ -17,17 +21,22 @@ import type { SchemeInput } from './scheme-input.ts'
 import { quote } from './source.ts'
 import { accepted, validate } from './validate.ts'
 
-const SCHEMAS = { jwt: jwtSchemeSchema, apiKey: apiKeySchemeSchema, mtls: mtlsSchemeSchema } as const
+const SCHEMAS = {
+  jwt: jwtSchemeSchema,
+  opaque: opaqueSchemeSchema,
+  apiKey: apiKeySchemeSchema,
+  mtls: mtlsSchemeSchema,
+} as const
 
 /** `undefined` after reporting what is wrong. */
 export async function compileScheme(input: SchemeInput): Promise<SchemeConfig | undefined> {
   const { name, settings, card, report, context } = input
   const declared = card.model.schemes.get(name)
   if (declared === undefined) return undefined // reported by the comparison
-  const wanted = settingsKind(declared)
+  const wanted = settingsKind(declared, settings)
   if (wanted === undefined) return undefined
 
-  const other = (['jwt', 'apiKey', 'mtls'] as const).find(
+  const other = (['jwt', 'opaque', 'apiKey', 'mtls'] as const).find(
     (kind) => kind !== wanted && accepted(SCHEMAS[kind], settings),
   )
   if (other !== undefined) {
@@ -40,10 +49,12 @@ export async function compileScheme(input: SchemeInput): Promise<SchemeConfig | 
     card.report.error('ERR_POLICY_UNSUPPORTED', `${schemePlace(name)}`, message, 'key')
     return undefined
   }
-  const valid: SchemeSettings | undefined = validate(SCHEMAS[wanted], settings, report)
+  const valid: SchemeSettings | OpaqueSchemeSettings | undefined = validate(SCHEMAS[wanted], settings, report)
+  if (wanted === 'opaque')
+    return compileOpaque(input, declared as TokenCardScheme, valid as OpaqueSchemeSettings | undefined)
   if (declared.kind === 'mtls') return compileMtls(input, valid as MtlsSchemeSettings | undefined)
   if (valid === undefined) {
-    if (wanted === 'jwt') await checkIssuersOf(input, declared as JwtCardScheme)
+    if (wanted === 'jwt') await checkIssuersOf(input, declared as TokenCardScheme)
     return undefined
   }
   if (declared.kind === 'apiKey') {
@@ -59,7 +70,7 @@ export async function compileScheme(input: SchemeInput): Promise<SchemeConfig | 
   return compileJwt(input, declared, valid as JwtSchemeSettings)
 }
 
-function settingsKind(scheme: CardScheme): keyof typeof SCHEMAS | undefined {
+function settingsKind(scheme: CardScheme, settings: unknown): keyof typeof SCHEMAS | undefined {
   switch (scheme.kind) {
     case 'apiKey':
       return 'apiKey'
@@ -68,7 +79,7 @@ function settingsKind(scheme: CardScheme): keyof typeof SCHEMAS | undefined {
     case 'http':
     case 'oauth2':
     case 'openIdConnect':
-      return 'jwt'
+      return isObject(settings) && settings.token === 'opaque' ? 'opaque' : 'jwt'
     case 'unknown':
       return undefined
   }
@@ -79,7 +90,12 @@ const WEAK_PLACE = {
   cookie: 'in a cookie, which a browser sends along with what other sites ask for',
 } as const
 
-const SETTINGS_OF = { jwt: 'a token scheme', apiKey: 'an apiKey scheme', mtls: 'an mtls scheme' } as const
+const SETTINGS_OF = {
+  jwt: 'a token scheme',
+  opaque: 'a token scheme',
+  apiKey: 'an apiKey scheme',
+  mtls: 'an mtls scheme',
+} as const
 
 function describe(scheme: CardScheme): string {
   return `${/^[aeiou]/.test(scheme.kind) ? 'an' : 'a'} ${scheme.kind} scheme`

@@ -1,5 +1,5 @@
 /** A policy after loading: every reference resolved, every default filled in, compared with the card. Frozen. */
-import type { KeyObject } from 'node:crypto'
+import type { KeyObject, webcrypto } from 'node:crypto'
 import type { CardModel } from '../protocol/card-model.ts'
 import type { Rate } from '../store/rate-limiter.ts'
 import type { RevocationEntry } from '../store/stores.ts'
@@ -32,7 +32,12 @@ export interface CompiledPolicy {
   readonly warnings: readonly Problem[]
 }
 
-export type SchemeConfig = ApiKeySchemeConfig | JwtSchemeConfig | MtlsSchemeConfig | UnavailableSchemeConfig
+export type SchemeConfig =
+  | ApiKeySchemeConfig
+  | JwtSchemeConfig
+  | OpaqueSchemeConfig
+  | MtlsSchemeConfig
+  | UnavailableSchemeConfig
 
 export interface ApiKeySchemeConfig {
   readonly type: 'apiKey'
@@ -78,6 +83,50 @@ export interface JwtSchemeConfig {
   readonly requiredScopes: readonly string[]
   readonly senderConstraint: 'off' | 'optional' | 'dpop' | 'mtls'
 }
+
+/** Tokens that only their issuer can read, so that it is asked about each (RFC 7662). */
+export interface OpaqueSchemeConfig
+  extends Pick<
+    JwtSchemeConfig,
+    | 'name'
+    | 'kind'
+    | 'audience'
+    | 'scopeClaims'
+    | 'tenantClaim'
+    | 'clockToleranceSeconds'
+    | 'maxTokenBytes'
+    | 'maxTokenAgeSeconds'
+    | 'requiredScopes'
+    | 'senderConstraint'
+  > {
+  readonly type: 'opaque'
+  /** Byte-exact: what the answer must name, where it names one. */
+  readonly issuer: string
+  readonly endpoint:
+    | { readonly from: 'policy'; readonly url: string }
+    | { readonly from: 'discovery'; readonly url: string }
+  readonly client: ClientAuthentication
+  /** Set where answers must be signed (RFC 9701): with one of these algorithms and a key from here. */
+  readonly signed?: { readonly algorithms: readonly string[]; readonly keys: IssuerConfig['keys'] }
+  /** Longest time an answer that says yes is kept. 0: not at all. */
+  readonly cacheSeconds: number
+  /** Whether an answer may leave `aud` out. */
+  readonly acceptMissingAudience: boolean
+  /** Issuers whose JWTs other schemes of the policy take: those are not shown to this one. */
+  readonly otherIssuers: ReadonlySet<string>
+}
+
+/** How this process proves to an authorization server who it is. Secrets hide in functions, which nothing prints. */
+export type ClientAuthentication =
+  | { readonly auth: 'basic' | 'post'; readonly id: string; readonly secret: () => string }
+  | {
+      readonly auth: 'private_key_jwt'
+      readonly id: string
+      readonly key: () => webcrypto.CryptoKey
+      readonly kid?: string
+      /** `aud` of the assertion. */
+      readonly audience: string | readonly string[]
+    }
 
 export interface IssuerConfig {
   /** Byte-exact. */

@@ -20,6 +20,7 @@ import { inOrder, type Report, reportOn } from './report.ts'
 import { revocationEntry, warnOfIdleRevocations } from './revocation.ts'
 import { policySchema } from './schema.ts'
 import { objectSource, quote, readSource, type Source, type SourceResult } from './source.ts'
+import { issuersOf, isTokenScheme, tellApart } from './token-schemes.ts'
 import { refuseUnsupported } from './unsupported.ts'
 import { validate, validMembers } from './validate.ts'
 
@@ -125,10 +126,11 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
     const scheme = await compileScheme({ name, settings: value, card: owner, sections, context, report: own })
     if (scheme !== undefined) schemes.set(name, scheme)
   }
+  tellApart(schemes, report)
   const known = {
     skills: skillIds(card, extended),
     schemes: new Set(card.model.schemes.keys()),
-    issuers: issuersOf(schemes),
+    issuers: new Set([...schemes.values()].filter(isTokenScheme).flatMap(issuersOf)),
   }
   const access = sections.access === undefined ? undefined : compileAccess(sections.access, known, report)
   const skills = compileSkills(sections, card, access, report)
@@ -189,15 +191,9 @@ async function loadCard(
   return { model, json: json as Readonly<Record<string, unknown>>, report: opened.report }
 }
 
-function issuersOf(schemes: ReadonlyMap<string, SchemeConfig>): Set<string> {
-  return new Set(
-    [...schemes.values()].flatMap((scheme) => (scheme.type === 'jwt' ? scheme.issuers : [])).map((i) => i.issuer),
-  )
-}
-
 function speaksOfTenants(scheme: SchemeConfig): boolean {
   return (
-    (scheme.type === 'jwt' && scheme.tenantClaim !== undefined) ||
+    (isTokenScheme(scheme) && scheme.tenantClaim !== undefined) ||
     (scheme.type === 'apiKey' && scheme.keys.some((key) => key.tenant !== undefined))
   )
 }

@@ -37,7 +37,10 @@ export const jwtSchemeSchema = z
     audience: oneOrMore(identifier)
       .optional()
       .meta({ description: 'What `aud` must contain one of. Default: the audience of the policy.' }),
-    token: z.enum(['jwt', 'opaque']).optional().meta({ description: 'Format of the token. Default `jwt`.' }),
+    token: z
+      .literal('jwt', 'must be jwt or opaque')
+      .optional()
+      .meta({ description: 'Format of the token: `jwt`, or `opaque` with the settings for that. Default `jwt`.' }),
     typ: z
       .enum(['at+jwt', 'any'])
       .optional()

@@ -56,6 +56,12 @@ export const keySetReference = z
     'must be a URL without user name, password or fragment',
   )
 
+/** Something that is fetched and never compared: it may have a query. */
+export const endpointUrl = text
+  .regex(/^https?:\/\//, 'must be a URL that begins with https://')
+  .refine(isFetchable, 'must be a URL without user name, password or fragment')
+  .meta({ format: 'uri' })
+
 /** RFC 6749 §3.3. */
 export const scope = text.regex(
   /^[\x21\x23-\x5b\x5d-\x7e]+$/,

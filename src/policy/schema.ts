@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { revocationSchema } from './revocation.ts'
+import { opaqueSchemeSchema } from './schema-opaque.ts'
 import { apiKeySchemeSchema, jwtSchemeSchema, mtlsSchemeSchema } from './schema-schemes.ts'
 import {
   addressRange,
@@ -108,7 +109,7 @@ export const policySchema = z
       .optional()
       .meta({ description: 'Whether callers without a credential are let in where the card says so. Default false.' }),
     schemes: z
-      .record(text, z.union([jwtSchemeSchema, apiKeySchemeSchema, mtlsSchemeSchema]))
+      .record(text, z.union([jwtSchemeSchema, opaqueSchemeSchema, apiKeySchemeSchema, mtlsSchemeSchema]))
       .optional()
       .meta({ description: "Settings for each of the card's `securitySchemes`, by the same name." }),
     skills: z

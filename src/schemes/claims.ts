@@ -29,13 +29,18 @@ const SCOPE_TOKEN = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the point
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
 
-/** Types and presence of every claim that is used. Believes nothing yet: the signature comes later. */
+/**
+ * Types and presence of every claim that is used. Believes nothing yet: the signature comes later. `implied` holds what
+ * goes without saying where the claim is absent.
+ */
 export function readClaims(
   config: Pick<JwtSchemeConfig, 'name' | 'kind' | 'rfc9068' | 'scopeClaims' | 'tenantClaim'>,
   claims: Readonly<Record<string, unknown>>,
   kid?: string,
+  implied: Readonly<Record<string, unknown>> = {},
 ): ReadClaims | Refusal {
-  const own = (name: string): unknown => (Object.hasOwn(claims, name) ? claims[name] : undefined)
+  const own = (name: string): unknown =>
+    Object.hasOwn(claims, name) ? claims[name] : Object.hasOwn(implied, name) ? implied[name] : undefined
   const bad = (name: string): Refusal => refuse('ERR_TOKEN_CLAIMS', name)
 
   const confirmation = readConfirmation(own('cnf'))

@@ -4,6 +4,7 @@ import type { SchemeConfig } from '../policy/compiled.ts'
 import { createApiKeyScheme } from './api-key.ts'
 import { createJwtScheme } from './jwt.ts'
 import { createMtlsScheme } from './mtls.ts'
+import { createOpaqueScheme } from './opaque.ts'
 import type { Scheme, SchemeContext } from './scheme.ts'
 
 /** Throws `ERR_POLICY_UNSUPPORTED` for a scheme this version cannot check, so that no guard ever starts with one. */
@@ -13,6 +14,8 @@ export function createScheme(config: SchemeConfig, context: SchemeContext): Sche
       return createApiKeyScheme(config, context)
     case 'jwt':
       return createJwtScheme(config, context)
+    case 'opaque':
+      return createOpaqueScheme(config, context)
     case 'mtls':
       return createMtlsScheme(config, context)
     case 'unavailable':

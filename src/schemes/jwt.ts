@@ -2,7 +2,7 @@
  * JWT bearer tokens, for the `http` (bearer), `oauth2` and `openIdConnect` schemes of a card. What is checked, in which
  * order, is in `docs/tokens.md`. Cheap checks come first, the network and the signature last.
  */
-import { createJwksCache, type JwksCache, type KeyLookup } from '../internal/jwks-cache.ts'
+import type { JwksCache, KeyLookup } from '../internal/jwks-cache.ts'
 import { createSignatureCache, digestOf } from '../internal/signature-cache.ts'
 import {
   isQuickToVerify,
@@ -10,10 +10,10 @@ import {
   verifySignature,
   verifySignatureAsync,
 } from '../internal/verification-key.ts'
-import type { IssuerConfig, JwtSchemeConfig } from '../policy/compiled.ts'
+import type { JwtSchemeConfig } from '../policy/compiled.ts'
 import { type PresentedToken, readAccessToken } from './access-token.ts'
 import { type ClaimRules, judgeClaims, type ReadClaims, readClaims } from './claims.ts'
-import { createJwksUriDiscovery } from './discovery.ts'
+import { createIssuerKeys } from './issuer-keys.ts'
 import type { CredentialSource, Outcome, Scheme, SchemeContext } from './scheme.ts'
 import { createSenderConstraint, nameChallenge } from './sender-constraint.ts'
 import { type DecodedToken, decodeToken, refuse, type TokenRules } from './token.ts'
@@ -54,7 +54,7 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
     clockToleranceSeconds: config.clockToleranceSeconds,
     maxTokenAgeSeconds: config.maxTokenAgeSeconds,
   }
-  const issuers = new Map(config.issuers.map((issuer) => [issuer.issuer, keysOf(issuer, context)]))
+  const issuers = new Map(config.issuers.map((issuer) => [issuer.issuer, createIssuerKeys(issuer, context)]))
   const cache = createSignatureCache<VerifiedToken>()
   const inFlight = new Map<string, Promise<boolean>>()
   const constraint = createSenderConstraint(config.senderConstraint, context)
@@ -176,20 +176,6 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
       }
       return ailing.length === 0 ? { ok } : { ok, detail: ailing.join('; ') }
     },
-  }
-}
-
-function keysOf({ issuer, keys }: IssuerConfig, context: SchemeContext): JwksCache {
-  switch (keys.from) {
-    case 'file':
-      return createJwksCache({ source: { jwks: keys.jwks }, ...context })
-    case 'url':
-      return createJwksCache({ source: { url: keys.url }, ...context })
-    case 'discovery':
-      return createJwksCache({
-        source: { url: createJwksUriDiscovery({ issuer, url: keys.url }, context) },
-        ...context,
-      })
   }
 }
 

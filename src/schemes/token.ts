@@ -25,7 +25,7 @@ export function refuse(code: ErrorCode, detail?: string): Refusal {
 export interface TokenRules {
   /** Asymmetric algorithms only. */
   readonly algorithms: ReadonlySet<string>
-  readonly typ: 'at+jwt' | 'any'
+  readonly typ: 'at+jwt' | 'any' | 'token-introspection+jwt'
 }
 
 /**
@@ -59,7 +59,7 @@ export function decodeToken(token: string, rules: TokenRules): DecodedToken | Re
     return refuse('ERR_TOKEN_HEADER', 'kid is not a short string')
   }
   if (typ !== undefined && typeof typ !== 'string') return refuse('ERR_TOKEN_TYPE', 'typ is not a string')
-  if (!isAccessTokenType(typ, rules.typ)) return refuse('ERR_TOKEN_TYPE')
+  if (!isWantedType(typ, rules.typ)) return refuse('ERR_TOKEN_TYPE')
 
   const claims = decodeObject(parts.payload)
   if (claims === undefined) return refuse('ERR_TOKEN_MALFORMED', 'the claims are not base64url of one JSON object')
@@ -83,14 +83,24 @@ export function splitJws(text: string) {
 }
 
 /**
- * RFC 9068 §4 and RFC 8725 §3.11. `any` still refuses an explicit `…+jwt` type of another kind (logout, DPoP proof,
- * ID token, entity statement): whoever wrote it says that this is no access token.
+ * RFC 9068 §4, RFC 9701 §5 and RFC 8725 §3.11. `any` still refuses an explicit `…+jwt` type of another kind (logout,
+ * DPoP proof, ID token, entity statement): whoever wrote it says that this is no access token.
  */
-function isAccessTokenType(typ: string | undefined, rule: TokenRules['typ']): boolean {
+function isWantedType(typ: string | undefined, rule: TokenRules['typ']): boolean {
   if (typ === undefined) return rule === 'any'
   // RFC 7515 §4.1.9: `application/` may be left out; media types compare case-insensitively.
   const type = typ.toLowerCase().replace(/^application\//, '')
-  return type === 'at+jwt' || (rule === 'any' && !/[+;]/.test(type))
+  return rule === 'any' ? type === 'at+jwt' || !/[+;]/.test(type) : type === rule
+}
+
+/**
+ * What a JWT says its issuer is, for choosing whom not to ask. Nothing is verified. `undefined` for anything that is not
+ * three parts with claims in the middle.
+ */
+export function claimedIssuer(token: string): string | undefined {
+  const parts = splitJws(token)
+  const claims = parts === undefined ? undefined : decodeObject(parts.payload)
+  return claims !== undefined && typeof claims.iss === 'string' ? claims.iss : undefined
 }
 
 /** One strict JSON object in strict base64url. */

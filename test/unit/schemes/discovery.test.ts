@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { createJwksUriDiscovery } from '../../../src/schemes/discovery.ts'
+import { createDiscovery } from '../../../src/schemes/discovery.ts'
 import { createJwtScheme } from '../../../src/schemes/jwt.ts'
-import { bearer, jsonResponse, testContext } from '../../support/credentials.ts'
+import { bearer, jsonResponse, type TestContext, testContext } from '../../support/credentials.ts'
 import { jwtAttackJwks } from '../../support/jwt-attacks.ts'
 import { type Loopback, sendJson, startLoopback } from '../../support/loopback.ts'
 import { jwtConfig, NOW, sign } from '../../support/tokens.ts'
@@ -10,9 +10,14 @@ const ISSUER = 'https://idp.test'
 const URL_ = `${ISSUER}/.well-known/openid-configuration`
 const good = { issuer: ISSUER, jwks_uri: `${ISSUER}/keys` }
 
+function jwksUriFrom(context: TestContext, issuer: string) {
+  const discovery = createDiscovery({ issuer, url: URL_ }, context)
+  return () => discovery('jwks_uri')
+}
+
 function discover(document: unknown, issuer = ISSUER) {
   const context = testContext(0, () => jsonResponse(document))
-  return { context, jwksUri: createJwksUriDiscovery({ issuer, url: URL_ }, context) }
+  return { context, jwksUri: jwksUriFrom(context, issuer) }
 }
 
 describe('discovery', () => {
@@ -53,7 +58,7 @@ describe('discovery', () => {
   it('an outage keeps the last answer for a day; a wrong document ends it at once', async () => {
     let answer = (): Response => jsonResponse(good)
     const context = testContext(0, () => answer())
-    const jwksUri = createJwksUriDiscovery({ issuer: ISSUER, url: URL_ }, context)
+    const jwksUri = jwksUriFrom(context, ISSUER)
     await jwksUri()
     answer = () => new Response('down', { status: 503 })
     context.now = 23 * 3_600_000
@@ -65,6 +70,31 @@ describe('discovery', () => {
     answer = () => jsonResponse({ ...good, issuer: 'https://evil.test' })
     context.now += 2 * 3_600_000
     await expect(jwksUri()).rejects.toMatchObject({ code: 'ERR_DISCOVERY_INVALID' })
+  })
+
+  it('an outage after an hour is asked about once a minute, and by one caller', async () => {
+    let answer = (): Response => jsonResponse(good)
+    const context = testContext(0, () => answer())
+    const jwksUri = jwksUriFrom(context, ISSUER)
+    await Promise.all([jwksUri(), jwksUri(), jwksUri()])
+    expect(context.requests).toHaveLength(1)
+    answer = () => new Response('down', { status: 503 })
+    context.now = 3_600_000
+    await Promise.all([jwksUri(), jwksUri()])
+    await jwksUri()
+    expect(context.requests).toHaveLength(2)
+    context.now += 60_000
+    await jwksUri()
+    expect(context.requests).toHaveLength(3)
+  })
+
+  it('a document that lacks an endpoint is asked for again, so that mending it helps at once', async () => {
+    let document: object = { issuer: ISSUER }
+    const context = testContext(0, () => jsonResponse(document))
+    const jwksUri = jwksUriFrom(context, ISSUER)
+    await expect(jwksUri()).rejects.toMatchObject({ code: 'ERR_DISCOVERY_INVALID' })
+    document = good
+    expect(await jwksUri()).toBe(good.jwks_uri)
   })
 })
 

@@ -1,0 +1,32 @@
+/** What JWT and opaque schemes have in common: both read `Authorization`, and both take the tokens of issuers. */
+import { step } from '../protocol/card-reader.ts'
+import type { JwtSchemeConfig, OpaqueSchemeConfig, SchemeConfig } from './compiled.ts'
+import type { Report } from './report.ts'
+import { quote } from './source.ts'
+
+export function isTokenScheme(config: SchemeConfig): config is JwtSchemeConfig | OpaqueSchemeConfig {
+  return config.type === 'jwt' || config.type === 'opaque'
+}
+
+/** Byte-exact. */
+export function issuersOf(config: JwtSchemeConfig | OpaqueSchemeConfig): readonly string[] {
+  return config.type === 'jwt' ? config.issuers.map(({ issuer }) => issuer) : [config.issuer]
+}
+
+/**
+ * Tells every opaque scheme which issuers' JWTs other schemes take, since all read the same header and a token is shown
+ * to no issuer that it says it is not from. An opaque token says nothing, so several issuers are worth a warning.
+ */
+export function tellApart(schemes: Map<string, SchemeConfig>, report: Report): void {
+  const jwtIssuers = [...schemes.values()].flatMap((config) => (config.type === 'jwt' ? issuersOf(config) : []))
+  const asked = new Map<string, string>()
+  for (const [name, config] of schemes) {
+    if (config.type !== 'opaque') continue
+    schemes.set(name, { ...config, otherIssuers: new Set(jwtIssuers.filter((issuer) => issuer !== config.issuer)) })
+    const [first] = [...asked].filter(([, issuer]) => issuer !== config.issuer)
+    asked.set(name, config.issuer)
+    if (first === undefined) continue
+    const message = `an opaque token names no issuer, so each one is shown to those of ${quote(first[0])} and of ${quote(name)}`
+    report.warning('ERR_POLICY_WEAK', `/schemes${step(name)}`, message, 'key')
+  }
+}

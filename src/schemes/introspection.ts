@@ -1,0 +1,166 @@
+/**
+ * Asking an issuer what a token is: RFC 7662, and RFC 9701 for signed answers. `oauth4webapi` makes and authenticates
+ * the request. The answer is read here, because it must be bounded, strict JSON, and verified with the keys and limits
+ * that hold for every other JWT.
+ */
+import { randomBytes } from 'node:crypto'
+import * as oauth from 'oauth4webapi'
+import { type ErrorCode, type ErrorDetails, TrustError } from '../errors.ts'
+import { abandonable, MAX_BYTES, readBounded, TIMEOUT_MS, withoutQuery } from '../internal/fetch-json.ts'
+import { parseStrictJson } from '../internal/json.ts'
+import type { JwksCache } from '../internal/jwks-cache.ts'
+import { verifySignatureAsync } from '../internal/verification-key.ts'
+import type { ClientAuthentication, OpaqueSchemeConfig } from '../policy/compiled.ts'
+import { createDiscovery } from './discovery.ts'
+import { createIssuerKeys } from './issuer-keys.ts'
+import type { SchemeContext } from './scheme.ts'
+import { decodeToken } from './token.ts'
+
+export type Answer = Readonly<Record<string, unknown>>
+
+export interface Introspection {
+  /**
+   * What the issuer says, or `undefined` where it says that the token is not active. `active` is exactly `true`; no other
+   * member has been looked at. Rejects with `ERR_INTROSPECTION_UNAVAILABLE` when there is no answer, which no token can
+   * have caused, or `ERR_INTROSPECTION_INVALID` when there is one that cannot be used.
+   */
+  ask(token: string): Promise<Answer | undefined>
+  /**
+   * Asks about a token that nobody has, so that a wrong endpoint or a refused client is found at start. Rejects as `ask`
+   * does, with the code of a discovery or key fetch that failed, and where such a token is said to be active.
+   */
+  warm(): Promise<void>
+}
+
+const SIGNED = 'application/token-introspection+jwt'
+/** Statuses that an odd token can provoke. Any other but 200 is about the endpoint or about us. */
+const ABOUT_THE_TOKEN: ReadonlySet<number> = new Set([400, 413, 422, 500])
+
+export function createIntrospection(config: OpaqueSchemeConfig, context: SchemeContext): Introspection {
+  const { issuer, signed } = config
+  const { fetch } = context
+  const client: oauth.Client = { client_id: config.client.id }
+  const authentication = authenticationOf(config.client)
+  const endpoint = endpointOf(config, context)
+  const keys = signed === undefined ? undefined : createIssuerKeys({ issuer, keys: signed.keys }, context)
+
+  async function ask(token: string): Promise<Answer | undefined> {
+    const url = await endpoint().catch((cause: unknown) => {
+      throw fault('ERR_INTROSPECTION_UNAVAILABLE', 'the endpoint cannot be discovered', {}, cause)
+    })
+    const at = { url: withoutQuery(url) }
+    const signal = AbortSignal.timeout(TIMEOUT_MS)
+    let response: Response
+    try {
+      const server: oauth.AuthorizationServer = { issuer, introspection_endpoint: url }
+      const request = oauth.introspectionRequest(server, client, authentication, token, {
+        // Neither token nor client credentials follow a redirect.
+        [oauth.customFetch]: (target, init) => fetch(target, { ...init, redirect: 'error' } as RequestInit),
+        // Policy and discovery have judged the transport.
+        [oauth.allowInsecureRequests]: true,
+        additionalParameters: { token_type_hint: 'access_token' },
+        requestJwtResponse: signed !== undefined,
+        signal,
+      })
+      response = await abandonable(request, signal)
+    } catch (cause) {
+      throw fault('ERR_INTROSPECTION_UNAVAILABLE', 'no answer', at, cause)
+    }
+    if (response.status !== 200) {
+      await response.body?.cancel().catch(() => undefined)
+      const code = ABOUT_THE_TOKEN.has(response.status) ? 'ERR_INTROSPECTION_INVALID' : 'ERR_INTROSPECTION_UNAVAILABLE'
+      throw fault(code, `status ${response.status}`, at)
+    }
+    const invalid = (reason: string, cause?: unknown) => fault('ERR_INTROSPECTION_INVALID', reason, at, cause)
+    const type = (response.headers.get('content-type') ?? '').split(';', 1)[0]!.trim().toLowerCase()
+    if (type !== (keys === undefined ? 'application/json' : SIGNED)) {
+      await response.body?.cancel().catch(() => undefined)
+      // A signed answer is never read as an unsigned one, nor the other way about.
+      throw invalid(keys === undefined ? 'not application/json' : `not ${SIGNED}`)
+    }
+    let body: Buffer
+    try {
+      body = await abandonable(readBounded(response, MAX_BYTES), signal)
+    } catch (cause) {
+      throw invalid('longer than the limits', cause)
+    }
+    const answer = keys === undefined ? parse(body) : await verified(body.toString('latin1'), keys)
+    if (typeof answer === 'string') throw invalid(answer)
+    const active = Object.hasOwn(answer, 'active') ? answer.active : undefined
+    if (active === true) return answer
+    if (active === false) return undefined
+    throw invalid('active is neither true nor false')
+  }
+
+  /** RFC 9701 §5. The claims, or what is wrong. */
+  async function verified(token: string, issuerKeys: JwksCache): Promise<Answer | string> {
+    const algorithms = new Set(signed?.algorithms)
+    const decoded = decodeToken(token, { algorithms, typ: 'token-introspection+jwt' })
+    if ('kind' in decoded) return `the signed answer is refused: ${decoded.code}`
+    const { iss, aud, iat, token_introspection: answer } = decoded.claims
+    if (iss !== issuer) return 'the signed answer is of another issuer'
+    // Meant for us: what the issuer tells another resource server says nothing to this one.
+    if (!(Array.isArray(aud) ? aud : [aud]).includes(config.client.id)) return 'the signed answer is for another client'
+    if (typeof iat !== 'number') return 'the signed answer has no iat'
+    if (!isObject(answer)) return 'the signed answer has no token_introspection'
+    const lookup = await issuerKeys.find(decoded.kid, decoded.alg)
+    if (lookup.kind !== 'found') return `the key of the signed answer cannot be had: ${lookup.detail}`
+    const data = Buffer.from(decoded.signingInput, 'latin1')
+    const valid = await verifySignatureAsync(lookup.key, decoded.alg, data, decoded.signature)
+    return valid ? answer : 'the signature of the answer does not verify'
+  }
+
+  return {
+    ask,
+    async warm() {
+      await Promise.all([endpoint(), keys?.warm()])
+      const answer = await ask(randomBytes(32).toString('base64url'))
+      if (answer !== undefined) throw fault('ERR_INTROSPECTION_INVALID', 'a random token is said to be active', {})
+    },
+  }
+}
+
+function endpointOf({ issuer, endpoint }: OpaqueSchemeConfig, context: SchemeContext): () => Promise<string> {
+  if (endpoint.from === 'policy') return () => Promise.resolve(endpoint.url)
+  const discover = createDiscovery({ issuer, url: endpoint.url }, context)
+  return () => discover('introspection_endpoint')
+}
+
+function authenticationOf(client: ClientAuthentication): oauth.ClientAuth {
+  switch (client.auth) {
+    case 'basic':
+      return oauth.ClientSecretBasic(client.secret())
+    case 'post':
+      return oauth.ClientSecretPost(client.secret())
+    case 'private_key_jwt': {
+      const { key, kid, audience } = client
+      return oauth.PrivateKeyJwt(
+        { key: key(), ...(kid === undefined ? {} : { kid }) },
+        {
+          [oauth.modifyAssertion]: (header, payload) => {
+            payload.aud = typeof audience === 'string' ? audience : [...audience]
+            // The name most servers know (RFC 8037 §3.1).
+            if (header.alg === 'Ed25519') header.alg = 'EdDSA'
+          },
+        },
+      )
+    }
+  }
+}
+
+function parse(body: Buffer): Answer | string {
+  try {
+    const value = parseStrictJson(body)
+    return isObject(value) ? value : 'not a JSON object'
+  } catch {
+    return 'not strict JSON'
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function fault(code: ErrorCode, reason: string, details: ErrorDetails, cause?: unknown): TrustError {
+  return new TrustError(code, { details: { ...details, reason }, ...(cause === undefined ? {} : { cause }) })
+}
