@@ -150,6 +150,7 @@ const CODES = {
   ERR_SKILL_UNDECLARED: 'The request names no skill and the policy requires one',
   ERR_SKILL_FORBIDDEN: 'The credential does not satisfy the requirements of the skill',
   ERR_RATE_LIMITED: 'The caller has made too many requests, or too many that failed to authenticate',
+  ERR_TASK_NOT_OWNED: 'The task or context is not there for this caller',
   ERR_ACCESS_DENIED: 'An access rule denies the request, or none allows it',
 
   // -- store: what is remembered between requests

@@ -19,9 +19,11 @@ import {
 import { decisionEvent } from './guard/event.ts'
 import { type Explanation, explain } from './guard/explain.ts'
 import { type Loaded, type LoadOptions, load } from './guard/load.ts'
+import { causeOfOwnership } from './guard/ownership.ts'
 import type { ResourceMetadata } from './guard/resource-metadata.ts'
 import { parseRevocation } from './guard/revocation.ts'
 import { inTurns } from './internal/turns.ts'
+import { createOwnershipRegister, type OwnershipRegister, type OwnershipRules } from './ownership/register.ts'
 import { evaluate } from './policy/evaluate.ts'
 import { principalOf } from './policy/principal.ts'
 import { formatProblem } from './policy/problem.ts'
@@ -29,6 +31,7 @@ import type { Revocation } from './policy/revocation.ts'
 import { type HeadIdentity, identifyHead, identifyOperation } from './protocol/identify.ts'
 import { authenticateAll, type Credentials } from './schemes/authenticate.ts'
 import type { CredentialSource } from './schemes/scheme.ts'
+import { createMemoryOwnershipStore } from './store/ownership-memory.ts'
 import { createMemoryReplayStore } from './store/replay-memory.ts'
 import { createMemoryRevocationStore } from './store/revocation-memory.ts'
 import type { Stores } from './store/stores.ts'
@@ -39,6 +42,7 @@ import type {
   DeniedDecision,
   GuardRequest,
   JsonRpcId,
+  Operation,
   Principal,
   RequestHead,
 } from './types.ts'
@@ -76,8 +80,8 @@ export interface Guard {
    * parsed only the JSON-RPC id is read, to echo it. Follow with `authorize` or `refuse`, once.
    */
   authenticate(request: GuardRequest): Authentication | Promise<Authentication>
-  /** Decides on the operation that head and body ask for. */
-  authorize(authentication: Authentication, body?: unknown): Decision
+  /** Decides on the operation that head and body ask for; synchronous unless a store has to wait. */
+  authorize(authentication: Authentication, body?: unknown): Decision | Promise<Decision>
   /** The denial for what an adapter found wrong while reading the body. */
   refuse(authentication: Authentication, code: 'ERR_REQUEST_TOO_LARGE' | 'ERR_REQUEST_MALFORMED'): DeniedDecision
   /** What `check` would decide on card and policy, and why. Records nothing, and neither asks nor spends a limit. */
@@ -107,6 +111,20 @@ export interface Guard {
   readonly skills: readonly string[]
   /** Where the schemes look for credentials: `header:x-api-key`, `query:key`, `cookie:sid`. */
   readonly credentialLocations: readonly string[]
+  /** Whose tasks and contexts are: for an agent that tells the guard itself what it makes. See docs/ownership.md. */
+  readonly ownership: GuardOwnership
+}
+
+export interface GuardOwnership extends OwnershipRegister {
+  /**
+   * Says that every task and context is claimed when it is made, so that one nobody has claimed is not there: from now on
+   * a request for it is refused as one for somebody else's is. `protectRequestHandler` says so.
+   */
+  assumeComplete(): void
+  /** The policy's `ownership`. */
+  readonly rules: OwnershipRules
+  /** Whether what is not the caller's is refused: not in `report` mode. */
+  readonly enforced: boolean
 }
 
 export interface GuardHealth {
@@ -144,11 +162,14 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
   const stores: Stores = {
     replay: createMemoryReplayStore({ clock }),
     revocation: createMemoryRevocationStore({ clock }),
+    ownership: createMemoryOwnershipStore({ clock }),
     ...options.stores,
   }
   let current = await load(options, stores, clock)
   let closed = false
   const reloads = inTurns(swap)
+  let complete = false
+  const register = createOwnershipRegister(stores.ownership, () => current.policy.ownership)
   const pendings = new WeakMap<Authentication, Pending>()
 
   /** Builds the denial and records it: exactly one event for each decision. */
@@ -198,7 +219,7 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     return credentials instanceof Promise ? credentials.then(ended) : ended(credentials)
   }
 
-  function authorize(authentication: Authentication, body?: unknown): Decision {
+  function authorize(authentication: Authentication, body?: unknown): Decision | Promise<Decision> {
     const pending = take(authentication)
     if (authentication.denied !== undefined) return authentication.denied
     const { loaded, head, source, identity, credentials, principal, reported } = pending
@@ -208,14 +229,36 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       return deny(pending, reported ?? causeOfUnknown(identified.code), { requestId: identified.requestId })
 
     const { operation } = identified
-    const { binding, version, requestId = null } = operation
-    const asked = { binding, version, requestId, operation }
-    const verdict = evaluate(loaded.policy, credentials.parts, operation)
-    const cause =
+    const { parts } = credentials
+    const verdict = evaluate(loaded.policy, parts, operation)
+    const skills = verdict.allowed ? verdict.skills : []
+    const first =
       reported ??
       causeOfRevocation(loaded, credentials) ??
       causeOfVerdict(verdict, operation, principal) ??
       causeOfWait(loaded.limits.operation(operation.name, principal, source, clock()))
+    if (first !== undefined) return decide(pending, operation, skills, first)
+    const caller = {
+      ...(principal === undefined ? {} : { principal }),
+      ...(operation.tenant === undefined ? {} : { tenant: operation.tenant }),
+      skills,
+    }
+    const { policy } = loaded
+    const cause = causeOfOwnership({ register, policy, caller, operation, parts, complete, logger })
+    return cause instanceof Promise
+      ? cause.then((found) => decide(pending, operation, skills, found))
+      : decide(pending, operation, skills, cause)
+  }
+
+  function decide(
+    pending: Pending,
+    operation: Operation,
+    skills: readonly string[],
+    cause: DenialCause | undefined,
+  ): Decision {
+    const { loaded, credentials, principal } = pending
+    const { binding, version, requestId = null } = operation
+    const asked = { binding, version, requestId, operation }
     // A2A §13.3: the extended card is never let through, whatever the mode.
     const lenient = loaded.policy.mode === 'report' && operation.name !== 'GetExtendedAgentCard'
     if (cause !== undefined && !lenient) return deny(pending, cause, asked)
@@ -225,7 +268,7 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       ...(principal === undefined ? {} : { principal }),
       operation,
       skills: Object.freeze({
-        allowed: Object.freeze(verdict.allowed ? verdict.skills : []),
+        allowed: Object.freeze([...skills]),
         ...(operation.declaredSkill === undefined ? {} : { declared: operation.declaredSkill }),
       }),
       ...(credentials.headers === undefined ? {} : { headers: credentials.headers }),
@@ -288,6 +331,18 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       await current.close()
       await reloads.ended()
     },
+    ownership: Object.freeze({
+      ...register,
+      assumeComplete() {
+        complete = true
+      },
+      get rules() {
+        return current.policy.ownership
+      },
+      get enforced() {
+        return current.policy.mode === 'enforce'
+      },
+    }),
     get resourceMetadata() {
       return current.metadata
     },

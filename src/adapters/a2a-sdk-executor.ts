@@ -6,7 +6,7 @@ import { type Message, Role, TaskState } from '@a2a-js/sdk'
 import { AgentEvent, type AgentExecutor, type ExecutionEventBus, type RequestContext } from '@a2a-js/sdk/server'
 import { TrustError } from '../errors.ts'
 import type { Guard } from '../guard.ts'
-import { GuardedUser } from './a2a-sdk-user.ts'
+import { GuardedUser, rememberSkill, skillsOf } from './a2a-sdk-user.ts'
 
 /** The skills this caller may run, in card order: what a planner may be shown. Empty without a guard in front. */
 export function allowedSkills(context: Pick<RequestContext, 'context'>): readonly string[] {
@@ -24,6 +24,7 @@ export function authorizeSkill(context: Pick<RequestContext, 'context'>, skill: 
   if (!allowedSkills(context).includes(skill) || (declared !== undefined && declared !== skill)) {
     throw new TrustError('ERR_SKILL_FORBIDDEN', { details: { skill } })
   }
+  if (user instanceof GuardedUser) rememberSkill(user, skill)
 }
 
 export type SkillHandler = (context: RequestContext, bus: ExecutionEventBus) => Promise<void>
@@ -65,6 +66,7 @@ export function guardExecutor(guard: Guard, options: GuardExecutorOptions): Agen
       try {
         if (skill === undefined) throw new TrustError('ERR_SKILL_UNDECLARED')
         authorizeSkill(context, skill)
+        await claimTask(guard, context)
       } catch (fault) {
         if (!(fault instanceof TrustError)) throw fault
         return reject(context, bus)
@@ -72,6 +74,16 @@ export function guardExecutor(guard: Guard, options: GuardExecutorOptions): Agen
       await (handlers.get(skill) as SkillHandler)(context, bus)
     },
   }
+}
+
+/** Before the work, so that its owner can reach the task while it runs, and a full store costs no work. */
+async function claimTask(guard: Guard, { taskId, contextId, context }: RequestContext): Promise<void> {
+  const { user, tenant } = context
+  if (!(user instanceof GuardedUser) || user.principal === undefined) return
+  const { principal, skills } = user
+  const caller = { principal, skills: skills.allowed, ...(tenant ? { tenant } : {}) }
+  const isTheirs = await guard.ownership.claim(caller, { taskId, contextId, skills: skillsOf(user) })
+  if (!isTheirs && guard.ownership.enforced) throw new TrustError('ERR_TASK_NOT_OWNED')
 }
 
 function reject({ taskId, contextId }: RequestContext, bus: ExecutionEventBus): void {

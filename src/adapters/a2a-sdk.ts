@@ -16,7 +16,7 @@ export function userBuilder(guard: Guard): (request: object) => Promise<GuardedU
     const call = typeof metadata === 'object' && metadata !== null ? decisionOf(guard, metadata) : undefined
     const decision = decisionOf(guard, request) ?? call
     if (decision === undefined) throw new TrustError('ERR_GUARD_NOT_MOUNTED')
-    return new GuardedUser(decision.principal, decision.skills)
+    return new GuardedUser(decision.principal, decision.skills, guard)
   }
 }
 
@@ -28,4 +28,5 @@ export {
   guardExecutor,
   type SkillHandler,
 } from './a2a-sdk-executor.ts'
+export { type ProtectOptions, protectRequestHandler } from './a2a-sdk-handler.ts'
 export { GuardedUser } from './a2a-sdk-user.ts'

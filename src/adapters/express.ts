@@ -69,7 +69,7 @@ async function allow(
     if (!read.ok) return refuse(req, res, guard.refuse(authentication, read.code).denial)
     body = bodyValue(read.bytes)
   }
-  const decision = guard.authorize(authentication, body)
+  const decision = await guard.authorize(authentication, body)
   if (!decision.allowed) return refuse(req, res, decision.denial)
   // What nobody could decide on (bytes that are no JSON, on an operation without a body) is not handed on.
   req.body = Buffer.isBuffer(body) ? undefined : body

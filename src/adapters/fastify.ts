@@ -66,7 +66,7 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
     const read = await readBody(request.raw, guard.maxBodyBytes)
     if (!read.ok) return send(request, reply, guard.refuse(pending.authentication, read.code).denial)
     const body = bodyValue(read.bytes)
-    const decision = guard.authorize(pending.authentication, body)
+    const decision = await guard.authorize(pending.authentication, body)
     if (!decision.allowed) return send(request, reply, decision.denial)
     pending.body = Buffer.isBuffer(body) ? undefined : body
     const places = credentialPlaces(guard.credentialLocations)

@@ -68,7 +68,7 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
     }
 
     /** Whether the message may pass. grpc-js reads none before `pass(kept)`. */
-    function authorize(message: unknown): boolean {
+    async function authorize(message: unknown): Promise<boolean> {
       if (authentication === undefined || decided) {
         call.sendStatus({ code: status.INVALID_ARGUMENT, details: 'One request message is expected' })
         return false
@@ -80,7 +80,7 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
         refuse(guard.refuse(authentication, code).denial)
         return false
       }
-      const decision = guard.authorize(authentication, message)
+      const decision = await guard.authorize(authentication, message)
       if (decision.allowed) rememberDecision(kept, guard, decision)
       else refuse(decision.denial)
       return decision.allowed
@@ -93,14 +93,14 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
             authenticate(received, pass).catch(fail)
           },
           onReceiveMessage(message, pass) {
-            try {
-              if (authorize(message)) pass(message)
-            } catch (fault) {
-              fail(fault)
-            }
+            authorize(message).then((allowed) => {
+              if (allowed) pass(message)
+            }, fail)
           },
           onReceiveHalfClose(pass) {
-            if (decided || authorize(undefined)) pass()
+            // While a message is being decided on, grpc-js holds this back until that has passed.
+            if (decided) return pass()
+            authorize(undefined).catch(fail)
           },
         })
       },

@@ -60,7 +60,7 @@ export function webGuard(guard: Guard, options: WebGuardOptions = {}): WebGuard 
     const read = await readBody(request, guard.maxBodyBytes)
     if (!read.ok) return respond(guard.refuse(authentication, read.code).denial)
     const body = bodyValue(read.bytes)
-    const decision = guard.authorize(authentication, body)
+    const decision = await guard.authorize(authentication, body)
     if (!decision.allowed) return respond(decision.denial)
     // What nobody could decide on (bytes that are no JSON, on an operation without a body) is not handed on.
     const bytes = body instanceof Uint8Array ? undefined : read.bytes

@@ -104,6 +104,8 @@ export function denialOf(loaded: Loaded, credentials: Credentials, cause: Denial
       binding,
       version,
       requestId,
+      ...(operation === undefined ? {} : { operation: operation.name }),
+      ...(operation?.taskId === undefined ? {} : { taskId: operation.taskId }),
       challenges: challengesOf(loaded, credentials, cause),
       ...(credentials.headers === undefined ? {} : { headers: credentials.headers }),
       ...(cause.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: cause.retryAfterSeconds }),

@@ -1,5 +1,6 @@
 /** A policy after loading: every reference resolved, every default filled in, compared with the card. Frozen. */
 import type { KeyObject, webcrypto } from 'node:crypto'
+import type { OwnershipRules } from '../ownership/register.ts'
 import type { CardModel } from '../protocol/card-model.ts'
 import type { Rate } from '../store/rate-limiter.ts'
 import type { RevocationEntry } from '../store/stores.ts'
@@ -21,6 +22,7 @@ export interface CompiledPolicy {
   readonly speaksOfTenants: boolean
   readonly skills: SkillSelection
   readonly access: readonly AccessRule[] | undefined
+  readonly ownership: OwnershipRules
   readonly limits: LimitConfig
   readonly revoked: readonly RevocationEntry[]
   readonly dpop: DpopConfig

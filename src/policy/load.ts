@@ -1,6 +1,7 @@
 /** From a policy file to a `CompiledPolicy`: read, check, follow references, compare with the card, fill in defaults. */
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
+import type { SharingRules } from '../ownership/rules.ts'
 import { parseCard } from '../protocol/card.ts'
 import { step } from '../protocol/card-reader.ts'
 import { isObject } from '../protocol/json-object.ts'
@@ -151,6 +152,10 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
     speaksOfTenants: [...schemes.values()].some(speaksOfTenants),
     skills,
     access,
+    ownership: {
+      contexts: sections.ownership?.contexts ?? 'client',
+      share: { tenant: false, delegates: false, ...sections.ownership?.share } as SharingRules,
+    },
     limits: compileLimits(sections.limits),
     revoked: (sections.revoked ?? []).map(revocationEntry),
     dpop,

@@ -138,6 +138,29 @@ export const policySchema = z
     access: listOf(accessRuleSchema)
       .optional()
       .meta({ description: 'Rules after authentication. Absent: meeting the card is enough. Deny wins.' }),
+    ownership: z
+      .strictObject({
+        contexts: z.enum(['client', 'agent']).optional().meta({
+          description:
+            'Whether a client may begin a context under an id of its own (default), or only use ids the agent gave out.',
+        }),
+        share: z
+          .strictObject({
+            tenant: z.boolean().optional().meta({ description: 'With callers of the same issuer and tenant.' }),
+            team: text.optional().meta({
+              description: 'With callers of the same issuer whose credential has the same text in this claim.',
+            }),
+            delegates: z.boolean().optional().meta({
+              description: 'With the owner, whoever acts for them (the `act` claim of RFC 8693).',
+            }),
+          })
+          .refine(hasMembers, 'is empty: leave it out to share with nobody')
+          .optional()
+          .meta({ description: 'Who may use a task beside its owner. Default: nobody.' }),
+      })
+      .refine(hasMembers, 'is empty: leave it out')
+      .optional()
+      .meta({ description: 'Whose tasks and contexts are.' }),
     limits: z
       .strictObject({
         perPrincipal: rate

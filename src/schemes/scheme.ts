@@ -99,7 +99,7 @@ export interface SchemeContext {
   readonly clock: Clock
   /** The guarded fetch; the only way a scheme reaches the network. */
   readonly fetch: typeof globalThis.fetch
-  readonly stores: Stores
+  readonly stores: Omit<Stores, 'ownership'>
   /** Nonces of the whole agent, where the policy demands them in DPoP proofs. */
   readonly nonces?: DpopNonces
   readonly logger?: Logger

@@ -34,7 +34,38 @@ export interface RevocationStore {
   revokes(names: readonly string[], issuedAt: number): boolean
 }
 
+/** Whose a task or a context is, as its first caller was. Plain data: a store may keep it as JSON. */
+export interface Ownership {
+  /** `Principal.id`. */
+  readonly owner: string
+  readonly issuer: string
+  /** Who acted for the owner, if anybody did. */
+  readonly actor?: string
+  /** The tenant the request was for. */
+  readonly tenant?: string
+  /** What the credential said of its bearer, for sharing: its tenant, and its team where the policy names a claim. */
+  readonly member: { readonly tenant?: string; readonly team?: string }
+  /** Of a task: the context it belongs to. */
+  readonly contextId?: string
+  /** Skills the task has run under. */
+  readonly skills: readonly string[]
+}
+
+/** Remembers whose tasks and contexts are. All methods throw, or reject, when they cannot tell: never "nobody's" by default. */
+export interface OwnershipStore {
+  find(key: string): Ownership | undefined | Promise<Ownership | undefined>
+  /**
+   * Makes `key` the claimant's unless it is somebody's already, atomically, and returns what holds from then on. Of any
+   * number of concurrent claims exactly one wins. The skills of later claims are added to those of the first; nothing
+   * else of them is kept. Refuses, by throwing, to take what it has no room for, and forgets nothing to make room.
+   */
+  claim(key: string, claimant: Ownership): Ownership | Promise<Ownership>
+  /** Afterwards `key` is nobody's. */
+  forget(key: string): void | Promise<void>
+}
+
 export interface Stores {
   readonly replay: ReplayStore
   readonly revocation: RevocationStore
+  readonly ownership: OwnershipStore
 }
