@@ -306,7 +306,7 @@ describe('skills', () => {
     const { guard, token } = await start({ card })
     const decision = await send(guard, bearer(await token()), naming('pay'))
     expect(decision.allowed ? '' : decision.denial.headers['www-authenticate']).toBe(
-      'Bearer realm="a2a", error="insufficient_scope", scope="a2a:pay", resource_metadata="https://agent.example/.well-known/oauth-protected-resource"',
+      'Bearer realm="a2a", error="insufficient_scope", scope="a2a:use a2a:pay", resource_metadata="https://agent.example/.well-known/oauth-protected-resource"',
     )
   })
 })
@@ -330,7 +330,7 @@ describe('scopes', () => {
     const decision = await get(guard, bearer(await token()))
     expect(told(decision)).toBe('403 ERR_SCOPE_INSUFFICIENT')
     expect(decision.allowed ? '' : decision.denial.headers['www-authenticate']).toContain(
-      'error="insufficient_scope", scope="a2a:all"',
+      'error="insufficient_scope", scope="a2a:use a2a:all"',
     )
   })
 })
