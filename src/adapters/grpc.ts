@@ -49,6 +49,7 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
     let authentication: Authentication | undefined
     let kept: Metadata
     let decided = false
+    let offered: AllowedDecision['headers']
 
     const refuse = (denial: Denial) => call.sendStatus(statusOf(denial))
     const fail = (fault: unknown) => {
@@ -81,12 +82,20 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
         return false
       }
       const decision = await guard.authorize(authentication, message)
-      if (decision.allowed) rememberDecision(kept, guard, decision)
-      else refuse(decision.denial)
-      return decision.allowed
+      if (!decision.allowed) {
+        refuse(decision.denial)
+        return false
+      }
+      offered = decision.headers
+      rememberDecision(kept, guard, decision)
+      return true
     }
 
     return new ServerInterceptingCall(call, {
+      sendMetadata(metadata, next) {
+        for (const [name, value] of Object.entries(offered ?? {})) metadata.set(name, value)
+        next(metadata)
+      },
       start(next) {
         next({
           onReceiveMetadata(received, pass) {

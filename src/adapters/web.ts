@@ -66,7 +66,7 @@ export function webGuard(guard: Guard, options: WebGuardOptions = {}): WebGuard 
     const bytes = body instanceof Uint8Array ? undefined : read.bytes
     const passed = stripped(request, bytes, guard, keepCredential)
     rememberDecision(passed, guard, decision)
-    return handler(passed, decision)
+    return withHeaders(await handler(passed, decision), decision.headers)
   }
 }
 
@@ -130,6 +130,14 @@ function stripped(request: Request, bytes: Uint8Array | undefined, guard: Guard,
   }
   const { method, signal } = request
   return new Request(told(request.url), { method, headers, signal, ...(bytes === undefined ? {} : { body: bytes }) })
+}
+
+function withHeaders(response: Response, headers: AllowedDecision['headers']): Response {
+  if (headers === undefined) return response
+  // What a handler returns may be sealed: a redirect, or an answer it fetched.
+  const answer = new Response(response.body, response)
+  for (const [name, value] of Object.entries(headers)) if (!answer.headers.has(name)) answer.headers.set(name, value)
+  return answer
 }
 
 function respond({ status, headers, body }: Denial): Response {

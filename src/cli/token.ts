@@ -14,7 +14,10 @@ interface TokenVerdict {
   readonly scopes?: readonly string[]
 }
 
-/** `token check TOKEN|- --policy FILE [--scheme NAME] [--at TIME] [--json]`. Prints no token. */
+/**
+ * `token check TOKEN|- --policy FILE [--scheme NAME] [--at TIME] [--json]`. Prints no token. Not checked: a binding to a key
+ * or certificate, since there is neither proof nor connection.
+ */
 export async function tokenCheckCommand(args: readonly string[], io: Io): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -39,16 +42,20 @@ export async function tokenCheckCommand(args: readonly string[], io: Io): Promis
       return exit.usage
     }
     let refused = 0
+    let bound = 0
     const tokens = token === '-' ? itemsOf(await readAll(io)) : [token]
     for (const [index, item] of tokens.entries()) {
       const result = await check(guard, item, scheme)
       if (result.verdict === 'invalid') refused += 1
+      if (result.reason === 'ERR_TOKEN_BOUND' || result.reason === 'ERR_TOKEN_CERTIFICATE') bound += 1
       io.stdout.write(
         token === '-' || values.json === true
           ? `${JSON.stringify({ line: index + 1, ...result })}\n`
           : `${text(result)}\n`,
       )
     }
+    if (bound > 0)
+      io.stderr.write('hint: a bound token needs its key or certificate in the request, and there is no request here\n')
     return refused === 0 ? exit.ok : exit.denied
   } finally {
     await guard.close()

@@ -115,7 +115,7 @@ export function renderDenial(input: DenialInput): Denial {
 }
 
 /** What travels as metadata beside the details: the headers that say something to a gRPC client. */
-const GRPC_HEADERS = ['www-authenticate', 'retry-after']
+const GRPC_HEADERS = ['www-authenticate', 'retry-after', 'dpop-nonce']
 
 function writeGrpc(form: Form, message: string, input: DenialInput, headers: Record<string, string>): Denial['grpc'] {
   // Every gRPC implementation answers a message over its limit with this code, whatever else is INVALID_ARGUMENT.

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { attackFolder } from '../support/jwt-attack-policy.ts'
 import { type JwtCase, jwtAttackCases } from '../support/jwt-attacks.ts'
+import { sign } from '../support/tokens.ts'
 
 const command = join(import.meta.dirname, '../../dist/cli/main.js')
 
@@ -44,6 +45,25 @@ describe('token check - --policy FILE --at 1800000000 --json', () => {
       }
     },
   )
+})
+
+it('a bound token is not called valid, and what is not checked is said', async () => {
+  const [{ config }] = jwtAttackCases() as [JwtCase]
+  const folder = attackFolder(config)
+  try {
+    const claims = { iss: config.issuer, aud: config.audience, iat: config.now - 60, exp: config.now + 60 }
+    const cnf = { jkt: 'ez0lU0R-SMTyfz-G7vZsdpO2SKqMWe70VYVO-xgFluw' }
+    const args = (token: string) => ['token', 'check', token, '--policy', join(folder.path, 'policy.json')]
+    const at = ['--at', String(config.now)]
+    const bound = run([...args(await sign({ ...claims, cnf })), ...at])
+    expect(bound.status).toBe(3)
+    expect(bound.stdout).toMatch(/^invalid: ERR_TOKEN_BOUND /)
+    expect(bound.stderr).toMatch(/^hint: a bound token needs its key or certificate/)
+    const plain = run([...args(await sign(claims)), ...at])
+    expect(plain).toMatchObject({ status: 0, stderr: '' })
+  } finally {
+    folder.remove()
+  }
 })
 
 describe('mistakes on the command line', () => {

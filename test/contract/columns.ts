@@ -70,7 +70,8 @@ const bareCore: StartColumn = async (guard) => ({
       rawHeaders: [...Object.entries(headers).flat(), ...credential],
       ...(body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) }),
     })
-    if (decision.allowed) return { status: 200, headers: {}, body: '', ran: decision.operation.name }
+    if (decision.allowed)
+      return { status: 200, headers: decision.headers ?? {}, body: '', ran: decision.operation.name }
     return { status: decision.denial.status, headers: decision.denial.headers, body: decision.denial.body }
   },
   close: async () => {},
@@ -136,11 +137,14 @@ const overGrpc: StartColumn = async (guard) => {
     async send({ path, headers, body }, credential) {
       const before = ran.length
       const lines = [...Object.entries(headers).flat(), ...credential]
-      const { code, metadata } = await caller.call(path, encodeMessage(path, body), lines)
+      const { code, metadata, initial } = await caller.call(path, encodeMessage(path, body), lines)
       const [operation] = ran.slice(before)
       return {
         status: code,
-        headers: { 'www-authenticate': metadata.get('www-authenticate').join('') },
+        headers: {
+          'www-authenticate': metadata.get('www-authenticate').join(''),
+          'dpop-nonce': [...initial.get('dpop-nonce'), ...metadata.get('dpop-nonce')][0]?.toString(),
+        },
         body: JSON.stringify(statusDetails(metadata) ?? null),
         ...(operation === undefined ? {} : { ran: operation }),
       }

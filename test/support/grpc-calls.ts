@@ -41,6 +41,8 @@ export interface GrpcAnswer {
   readonly code: number
   readonly details: string
   readonly metadata: Metadata
+  /** What came before the first answer. */
+  readonly initial: Metadata
   /** Encoded answers, in order. */
   readonly messages: readonly Buffer[]
 }
@@ -68,10 +70,14 @@ export class GrpcCaller {
     const metadata = new Metadata()
     for (let i = 0; i + 1 < lines.length; i += 2) metadata.add(lines[i] as string, lines[i + 1] as string)
     const messages: Buffer[] = []
+    let initial = new Metadata()
     const same = (bytes: Buffer) => bytes
     const call = this.#client.makeServerStreamRequest(path, same, same, message, metadata, options)
+    call.on('metadata', (received: Metadata) => {
+      initial = received
+    })
     const answer = new Promise<GrpcAnswer>((resolve) => {
-      call.on('status', (status) => resolve({ ...status, messages }))
+      call.on('status', (status) => resolve({ ...status, initial, messages }))
     })
     const first = new Promise<void>((resolve) => {
       call.on('data', (bytes: Buffer) => {
