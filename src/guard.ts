@@ -1,6 +1,7 @@
 /**
  * The guard: card and policy in, decisions out. Loading does everything that can be done once; a request costs the
  * schemes' checks, one pass over the requirements and one over the access rules.
+ * May pass 300 lines, because the interface stands beside the one function that makes it.
  */
 import { performance } from 'node:perf_hooks'
 import { recordDecision } from './audit/decision-log.ts'
@@ -18,7 +19,8 @@ import {
 } from './guard/denial.ts'
 import { decisionEvent } from './guard/event.ts'
 import { type Explanation, explain } from './guard/explain.ts'
-import { type Loaded, type LoadOptions, load } from './guard/load.ts'
+import { type Loaded, load } from './guard/load.ts'
+import { checkGuardOptions, type GuardOptions, givenStores } from './guard/options.ts'
 import { causeOfOwnership } from './guard/ownership.ts'
 import type { ResourceMetadata } from './guard/resource-metadata.ts'
 import { parseRevocation } from './guard/revocation.ts'
@@ -35,34 +37,9 @@ import { createMemoryOwnershipStore } from './store/ownership-memory.ts'
 import { createMemoryReplayStore } from './store/replay-memory.ts'
 import { createMemoryRevocationStore } from './store/revocation-memory.ts'
 import type { Stores } from './store/stores.ts'
-import type {
-  Clock,
-  Decision,
-  DecisionEvent,
-  DeniedDecision,
-  GuardRequest,
-  JsonRpcId,
-  Operation,
-  Principal,
-  RequestHead,
-} from './types.ts'
+import type { Decision, DeniedDecision, GuardRequest, JsonRpcId, Operation, Principal, RequestHead } from './types.ts'
 
-export interface GuardOptions extends LoadOptions {
-  /** Path of the policy file, or the parsed policy. */
-  readonly policy: string | object
-  /** Where relative paths of a policy given as an object start. Default: the working directory. */
-  readonly baseDir?: string
-  /** Wall clock in milliseconds. Default: `Date.now`. */
-  readonly clock?: Clock
-  /** Replaces the guarded fetch. What it may reach is then the caller's responsibility. */
-  readonly fetch?: typeof globalThis.fetch
-  /** Where `env:NAME` references look. Default: `process.env`. */
-  readonly env?: Readonly<Record<string, string | undefined>>
-  /** Called once for each decision. What it throws is logged and changes nothing. */
-  readonly onDecision?: (event: DecisionEvent) => void
-  /** What several processes share. Default: in memory, bounded, one process. A reload keeps them. */
-  readonly stores?: Partial<Stores>
-}
+export type { GuardOptions } from './guard/options.ts'
 
 /** The answer to the headers alone. Good for one request. */
 export interface Authentication {
@@ -155,15 +132,16 @@ const NO_CREDENTIALS: Credentials = Object.freeze({ outcomes: new Map(), parts: 
  * Loads card and policy, compares them, fetches the keys they point to, and returns a guard.
  *
  * Rejects with `ERR_POLICY_INVALID` (all mistakes at once; see `docs/policy.md`) or with the code of the discovery or
- * key fetch that failed. Not checked: that the guard is mounted in front of the agent; `userBuilder(guard)` checks that.
+ * key fetch that failed, and with `TypeError` naming an option that cannot be meant. Not checked: that the guard is mounted in front of the agent; `userBuilder(guard)` checks that.
  */
 export async function createGuard(options: GuardOptions): Promise<Guard> {
+  checkGuardOptions(options)
   const { clock = Date.now, logger } = options
   const stores: Stores = {
     replay: createMemoryReplayStore({ clock }),
     revocation: createMemoryRevocationStore({ clock }),
     ownership: createMemoryOwnershipStore({ clock }),
-    ...options.stores,
+    ...givenStores(options),
   }
   let current = await load(options, stores, clock)
   let closed = false

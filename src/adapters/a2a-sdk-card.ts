@@ -1,7 +1,7 @@
 /** A signature generator for the SDK's `DefaultRequestHandler`. */
 import { AgentCard, type AgentCardSignatureGenerator } from '@a2a-js/sdk'
 import { LRUCache } from 'lru-cache'
-import { publicJwkOf, type SignCardOptions, signCard } from '../card/sign.ts'
+import { checkSignOptions, publicJwkOf, type SignCardOptions, signCard } from '../card/sign.ts'
 import { verifyCard } from '../card/verify.ts'
 import { TrustError } from '../errors.ts'
 
@@ -15,6 +15,7 @@ const MAX_CARDS = 100
  * is returned gives the signed card in both. Each distinct card is signed once, among the last 100. Throws as `signCard`.
  */
 export function cardSignatureGenerator(options: SignCardOptions): AgentCardSignatureGenerator {
+  checkSignOptions(options)
   // The SDK asks on every message, for the public card as well as for each caller's extended one.
   const made = new LRUCache<string, Promise<Record<string, unknown>>>({ max: MAX_CARDS })
   return async (card) => {

@@ -6,6 +6,7 @@ import { type Message, Role, TaskState } from '@a2a-js/sdk'
 import { AgentEvent, type AgentExecutor, type ExecutionEventBus, type RequestContext } from '@a2a-js/sdk/server'
 import { TrustError } from '../errors.ts'
 import type { Guard } from '../guard.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import { GuardedUser, rememberSkill, skillsOf } from './a2a-sdk-user.ts'
 
 /** The skills this caller may run, in card order: what a planner may be shown. Empty without a guard in front. */
@@ -50,6 +51,7 @@ export interface GuardExecutorOptions {
  * Throws `TypeError` when the card has a skill without a handler, or the handlers have one the card does not.
  */
 export function guardExecutor(guard: Guard, options: GuardExecutorOptions): AgentExecutor {
+  assertKnownOptions('guardExecutor', options, ['skills', 'choose', 'cancelTask'])
   const handlers = new Map(Object.entries(options.skills))
   const missing = guard.skills.filter((id) => !handlers.has(id))
   const unknown = [...handlers.keys()].filter((id) => !guard.skills.includes(id))

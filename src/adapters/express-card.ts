@@ -1,6 +1,7 @@
 /** Serves a card and its keys over Express. */
 import type { RequestHandler } from 'express'
 import { matchesEtag, type ServedCard, type ServedDocument } from '../card/serve.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 
 export interface AgentCardHandlerOptions {
   /** `*`, or the one origin whose pages may read the card. Default: none. */
@@ -21,7 +22,9 @@ export function jwksHandler(served: ServedCard, options: AgentCardHandlerOptions
   return documentHandler(served.jwks, options)
 }
 
-function documentHandler(document: ServedDocument, { cors }: AgentCardHandlerOptions): RequestHandler {
+function documentHandler(document: ServedDocument, options: AgentCardHandlerOptions): RequestHandler {
+  assertKnownOptions('agentCardHandler', options, ['cors'])
+  const { cors } = options
   if (cors !== undefined && cors !== '*' && !(URL.canParse(cors) && new URL(cors).origin === cors)) {
     throw new TypeError('"cors" must be * or an origin')
   }

@@ -1,6 +1,7 @@
 /** Express 5: translate the request, ask the guard, then go on or write its denial unchanged. */
 import type { Request, RequestHandler, Response } from 'express'
 import type { Guard } from '../guard.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import type { AllowedDecision, Binding } from '../types.ts'
 import { bodyValue } from './body-value.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
@@ -33,6 +34,7 @@ export interface ExpressGuardOptions {
  * of it. A fault goes to `next(error)`; it never lets a request through.
  */
 export function expressGuard(guard: Guard, options: ExpressGuardOptions = {}): RequestHandler {
+  assertKnownOptions('expressGuard', options, ['binding', 'keepCredential'])
   const { binding, keepCredential = false } = options
   if (typeof keepCredential !== 'boolean') throw new TypeError('"keepCredential" must be true or false')
   if (binding !== undefined && binding !== 'JSONRPC' && binding !== 'HTTP+JSON') {

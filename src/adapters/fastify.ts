@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Authentication, Guard } from '../guard.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import type { AllowedDecision, Binding, Denial } from '../types.ts'
 import { bodyValue } from './body-value.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
@@ -41,7 +42,11 @@ interface Pending {
  * the very value that was decided on. Routes registered outside of the context, or before the plugin in it, are not guarded.
  */
 export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fastify, options) => {
+  assertKnownOptions('fastifyGuard', options, ['guard', 'mount', 'binding', 'keepCredential'])
   const { guard, mount = '', binding, keepCredential = false } = options
+  if (typeof keepCredential !== 'boolean') throw new TypeError('"keepCredential" must be true or false')
+  if (binding !== undefined && binding !== 'JSONRPC' && binding !== 'HTTP+JSON')
+    throw new TypeError('"binding" must be JSONRPC or HTTP+JSON')
   checkMount(mount)
   const pendings = new WeakMap<FastifyRequest, Pending>()
 

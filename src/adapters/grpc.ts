@@ -10,6 +10,7 @@ import {
   status,
 } from '@grpc/grpc-js'
 import type { Authentication, Guard } from '../guard.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import { findFault } from '../internal/plain-data.ts'
 import type { AllowedDecision, Denial, Peer } from '../types.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
@@ -41,6 +42,7 @@ export interface GrpcGuardOptions {
  * Not seen: of several `authorization` entries Node keeps the first, for the guard and the handler alike.
  */
 export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerInterceptor {
+  assertKnownOptions('grpcGuard', options, ['keepCredential', 'onFault'])
   const { keepCredential = false, onFault = warn } = options
   if (typeof keepCredential !== 'boolean') throw new TypeError('"keepCredential" must be true or false')
   if (typeof onFault !== 'function') throw new TypeError('"onFault" must be a function')

@@ -4,6 +4,7 @@ import { createEgress, type Egress } from '../egress/index.ts'
 import { TrustError } from '../errors.ts'
 import { readBounded, withoutQuery } from '../internal/fetch-json.ts'
 import { parseStrictJson } from '../internal/json.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import { deepFreeze } from '../policy/freeze.ts'
 import type { Clock } from '../types.ts'
 import { type Drift, driftOf, type Pin, pinOf } from './pins.ts'
@@ -65,7 +66,9 @@ const TIMEOUT_MS = 15_000
 
 /** Rejects as `loadTrust` does. Nothing is shared between two clients, so two trusts never share a card. */
 export async function createCardClient(options: CardClientOptions): Promise<CardClient> {
+  assertKnownOptions('createCardClient', options, ['trust', 'fetch', 'clock', 'pins', 'maxEntries', 'verify'])
   const { clock = Date.now, pins = {}, maxEntries = 500, verify = {} } = options
+  assertKnownOptions('"verify"', verify, ['profiles', 'strict', 'onUncovered'])
   if (!Number.isSafeInteger(maxEntries) || maxEntries < 1 || maxEntries > 100_000)
     throw new TypeError('"maxEntries" must be a whole number from 1 to 100000')
   const given = options.trust

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { JWK } from 'jose'
 import { parseStrictJson } from '../internal/json.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import { loadVerificationKey } from '../internal/verification-key.ts'
 import { JCS, serialize } from './canonicalize.ts'
 import { publicJwkOf, type SignCardOptions, signCard } from './sign.ts'
@@ -34,6 +35,7 @@ export interface ServedCard {
  * a `kid` of their own: what is in it is published.
  */
 export async function createServedCard(options: ServedCardOptions): Promise<ServedCard> {
+  assertKnownOptions('createServedCard', options, ['card', 'keys', 'retiredKeys', 'maxAgeSeconds'])
   const { keys = [], retiredKeys = [], maxAgeSeconds = 300 } = options
   if (!Number.isSafeInteger(maxAgeSeconds) || maxAgeSeconds < 0 || maxAgeSeconds > 86_400) {
     throw new TypeError('"maxAgeSeconds" must be a whole number from 0 to 86400')

@@ -3,6 +3,7 @@ import { createPrivateKey } from 'node:crypto'
 import { FlattenedSign, type JWK } from 'jose'
 import { TrustError } from '../errors.ts'
 import { parseStrictJson } from '../internal/json.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import { publicJwk, type SigningKeyOptions, signingKey } from '../internal/signing-key.ts'
 import { JCS, serialize } from './canonicalize.ts'
 import { canonicalizeCard, emptyRequired, type Profile } from './profiles.ts'
@@ -28,6 +29,11 @@ type Json = Record<string, unknown>
 /** Forms that SDKs verify beside the served one. */
 const COMPAT_PROFILES: readonly Profile[] = ['spec', 'clean', 'py-legacy']
 
+/** Throws `TypeError` for an option that `signCard` does not know. */
+export function checkSignOptions(options: SignCardOptions): void {
+  assertKnownOptions('signCard', options, ['key', 'kid', 'alg', 'jku', 'compat', 'signatures'])
+}
+
 /**
  * Returns a new card with signatures of `key` over its served form: plain defaults are dropped, `capabilities` says
  * `streaming` and an mTLS scheme has a description, so that for most cards one signature serves every SDK.
@@ -38,6 +44,7 @@ const COMPAT_PROFILES: readonly Profile[] = ['spec', 'clean', 'py-legacy']
  * `ERR_POLICY_EXAMPLE_KEY` for an example key in production. Does not check that the card makes sense: `card lint` does.
  */
 export async function signCard(text: string | Uint8Array, options: SignCardOptions): Promise<SignedCard> {
+  checkSignOptions(options)
   const { jwk, alg, kid } = await signingKey(options, 'ERR_CARD_SIGNING_KEY')
   const { jku, compat = false, signatures = 'replace' } = options
   if (typeof compat !== 'boolean') throw new TypeError('"compat" must be true or false')

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { createEgress } from '../egress/index.ts'
 import { TrustError } from '../errors.ts'
 import { createJwksCache, type JwksCache } from '../internal/jwks-cache.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import { signatureAlgorithms } from '../internal/verification-key.ts'
 import { isProduction, type LoadContext } from '../policy/files.ts'
 import { checkKeys, loadKeySet } from '../policy/jwks-file.ts'
@@ -76,8 +77,9 @@ export interface CompiledTrust {
   readonly signers: readonly Signer[]
 }
 
-/** Reads the file and makes its signers. All mistakes are in `problems`; nothing throws. */
+/** Reads the file and makes its signers. All mistakes of the file are in `problems`; only those of the options throw. */
 export async function compileTrust(options: LoadTrustOptions): Promise<CompiledTrust> {
+  assertKnownOptions('loadTrust', options, ['trust', 'baseDir', 'env', 'clock', 'fetch'])
   const { trust, baseDir = '.', env = process.env, clock = Date.now } = options
   const problems: Problem[] = []
   const read =

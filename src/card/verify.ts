@@ -1,15 +1,17 @@
 /** Verifies the signatures of an Agent Card and hands back only what one of them covers. A2A §8.4.3. */
 import { type ErrorCode, TrustError } from '../errors.ts'
 import { parseStrictJson } from '../internal/json.ts'
-import { parseRfc3339 } from '../internal/rfc3339.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import { thumbprintOf } from '../internal/thumbprint.ts'
 import { verifySignature, verifySignatureAsync } from '../internal/verification-key.ts'
+import { isObject } from '../protocol/json-object.ts'
 import { type Payload, Payloads } from './payloads.ts'
-import { type Coverage, coverageOf, DEFAULT_PROFILES, PROFILES, type Profile } from './profiles.ts'
+import { type Coverage, coverageOf, type Profile } from './profiles.ts'
 import { readSignature, type SignatureEntry } from './signature-header.ts'
 import { loadTrust } from './trust.ts'
 import { type JwkSet, type Trust, type TrustedKey, trustJwks } from './trusted-keys.ts'
 import { isCoveredBy, isSecurityMember, uncoveredPointers } from './uncovered.ts'
+import { type VerifyOptions, verifySettings } from './verify-options.ts'
 
 export type VerifyTrust =
   | { readonly jwks: JwkSet }
@@ -23,16 +25,7 @@ interface GivenTrust {
   readonly origin?: string
 }
 
-export interface VerifyOptions {
-  /** Profiles to try, in this order. Default: those of full coverage, then the four projecting ones that are common. */
-  readonly profiles?: readonly Profile[]
-  /** Only profiles of full coverage. Default false. */
-  readonly strict?: boolean
-  /** `reject`: a card with anything uncovered is refused. Default `report`. */
-  readonly onUncovered?: 'report' | 'reject'
-  /** Time to judge keys by: unix seconds, `Date` or RFC 3339. Default: now. */
-  readonly at?: number | Date | string
-}
+export type { VerifyOptions } from './verify-options.ts'
 
 /** What became of one entry of `signatures`. */
 export interface SignatureResult {
@@ -86,10 +79,11 @@ export async function verifyCard(
   by: VerifyTrust,
   options: VerifyOptions = {},
 ): Promise<VerifyResult> {
-  const { profiles, nowMs, rejectUncovered } = read(options)
+  const { profiles, nowMs, rejectUncovered } = verifySettings(options)
   const { jwks, trust: given, origin: from }: GivenTrust = { ...by }
   if ((jwks === undefined) === (given === undefined))
     throw new TypeError('"jwks" or "trust" must be given, and not both')
+  assertKnownOptions<GivenTrust>('verifyCard', by, ['jwks', 'trust', 'origin'])
   const trust =
     given === undefined ? trustJwks(jwks as JwkSet) : isTrust(given) ? given : await loadTrust({ trust: given })
   const origin = from === undefined ? {} : { origin: from }
@@ -272,31 +266,6 @@ function mostTelling(results: readonly SignatureResult[]): ErrorCode {
   )
 }
 
-function read(options: VerifyOptions): { profiles: readonly Profile[]; nowMs: number; rejectUncovered: boolean } {
-  const { profiles = DEFAULT_PROFILES, strict = false, onUncovered = 'report', at = Date.now() / 1000 } = options
-  if (
-    !Array.isArray(profiles) ||
-    profiles.length === 0 ||
-    profiles.some((profile) => !PROFILES.includes(profile as Profile))
-  ) {
-    throw new TypeError(`"profiles" must be a list of ${PROFILES.join(', ')}`)
-  }
-  if (typeof strict !== 'boolean') throw new TypeError('"strict" must be true or false')
-  if (onUncovered !== 'report' && onUncovered !== 'reject')
-    throw new TypeError('"onUncovered" must be report or reject')
-  const nowMs = typeof at === 'number' ? at * 1000 : at instanceof Date ? at.getTime() : parseRfc3339(at)
-  if (nowMs === undefined || !Number.isFinite(nowMs))
-    throw new TypeError('"at" must be unix seconds, a Date or an RFC 3339 time')
-  const chosen = strict
-    ? (profiles as Profile[]).filter((profile) => coverageOf(profile) === 'full')
-    : [...(profiles as Profile[])]
-  return { profiles: chosen, nowMs, rejectUncovered: onUncovered === 'reject' }
-}
-
 function isTrust(value: Trust | string | object): value is Trust {
   return typeof value === 'object' && 'keysFor' in value && typeof value.keysFor === 'function'
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

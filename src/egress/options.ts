@@ -1,6 +1,7 @@
 /** Options of `createEgress`: checked, copied and frozen once. */
 import { lookup } from 'node:dns/promises'
 import type { ErrorCode } from '../errors.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import { addressSet } from './address.ts'
 import { hostName } from './host.ts'
 
@@ -106,9 +107,7 @@ const DENIED_SUFFIXES = [
 
 /** Throws `TypeError` that names the option in quotes. Unknown options are refused: a typo must not open anything. */
 export function egressRules(options: EgressOptions): EgressRules {
-  const known = new Set<string>(OPTION_NAMES)
-  for (const name of Object.keys(options))
-    if (!known.has(name)) throw new TypeError(`"${name}" is not an option of createEgress`)
+  assertKnownOptions('createEgress', options, OPTION_NAMES)
   const requireHttps = flag(options, 'requireHttps', true)
   const schemes = list(options, 'schemes', isScheme, 'http: or https:') ?? ['https:', 'http:']
   const { redirects = 'error', mode = 'enforce', resolver = systemResolver, onDenied, proxy } = options

@@ -2,13 +2,13 @@
  * Card against policy: what the card promises must be what the policy enforces, neither more nor less. Each difference
  * is an error at start, because at run time it would be a hole or an unexplained refusal.
  */
+import { didYouMean, nearest } from '../internal/suggest.ts'
 import type { CardModel, Requirement } from '../protocol/card-model.ts'
 import { step } from '../protocol/card-reader.ts'
 import { interfacePlace, requirementPlace, requirementsPlace, schemePlace } from './card-places.ts'
 import type { Report } from './report.ts'
 import type { PolicyFile } from './schema.ts'
 import { quote } from './source.ts'
-import { didYouMean, nearest } from './suggest.ts'
 
 export interface LoadedCard {
   readonly model: CardModel

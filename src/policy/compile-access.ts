@@ -1,5 +1,5 @@
 /** Access rules: names checked against card and policy, lists turned into sets. */
-
+import { didYouMean } from '../internal/suggest.ts'
 import { step } from '../protocol/card-reader.ts'
 import type { OperationName } from '../types.ts'
 import type { LoadedCard, Sections } from './compare-card.ts'
@@ -7,7 +7,6 @@ import type { AccessRule, PrincipalMatch } from './compiled.ts'
 import type { Report } from './report.ts'
 import type { AccessMatch } from './schema.ts'
 import { quote } from './source.ts'
-import { didYouMean } from './suggest.ts'
 
 export interface KnownNames {
   readonly skills: ReadonlySet<string>

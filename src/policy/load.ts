@@ -1,6 +1,7 @@
 /** From a policy file to a `CompiledPolicy`: read, check, follow references, compare with the card, fill in defaults. */
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
+import { assertKnownOptions } from '../internal/options.ts'
 import type { SharingRules } from '../ownership/rules.ts'
 import { parseCard } from '../protocol/card.ts'
 import { step } from '../protocol/card-reader.ts'
@@ -75,7 +76,9 @@ export async function lintPolicy(options: LoadPolicyOptions): Promise<LintResult
   return { problems: ordered, policy: deepFreeze({ ...compiled, warnings: ordered }) }
 }
 
-function checkOptions({ policy, baseDir, env, clock }: LoadPolicyOptions): void {
+function checkOptions(options: LoadPolicyOptions): void {
+  assertKnownOptions('loadPolicy', options, ['policy', 'baseDir', 'env', 'clock'])
+  const { policy, baseDir, env, clock } = options
   if (typeof policy !== 'string' && !isObject(policy)) {
     throw new TypeError('"policy" must be a path or the policy as an object')
   }

@@ -4,13 +4,13 @@
  */
 import { z } from 'zod'
 import { parseRfc3339 } from '../internal/rfc3339.ts'
+import { didYouMean } from '../internal/suggest.ts'
 import type { RevocationEntry } from '../store/stores.ts'
 import type { PrincipalPart } from '../types.ts'
 import { principalId } from './principal.ts'
 import type { Report } from './report.ts'
 import { hasMembers, text } from './schema-values.ts'
 import { quote } from './source.ts'
-import { didYouMean } from './suggest.ts'
 
 /** Last second of the year 9999: what is beyond it is milliseconds, which would revoke everything for ever. */
 const LAST_SECOND = 253_402_300_799

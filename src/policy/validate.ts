@@ -1,10 +1,10 @@
 /** Checks a parsed file against its schema and says each mistake in words, in its place. */
 import { z } from 'zod'
+import { didYouMean, nearest } from '../internal/suggest.ts'
 import { step } from '../protocol/card-reader.ts'
 import { isObject, own } from '../protocol/json-object.ts'
 import type { Report } from './report.ts'
 import { quote } from './source.ts'
-import { didYouMean, nearest } from './suggest.ts'
 
 type Issue = z.core.$ZodIssue
 type RawIssue = z.core.$ZodRawIssue
