@@ -13,7 +13,7 @@ export async function fetchJson(fetch: typeof globalThis.fetch, url: string, acc
   try {
     response = await abandonable(fetch(url, { redirect: 'error', headers: { accept }, signal }), signal)
   } catch (cause) {
-    throw new TrustError('ERR_FETCH_FAILED', { details: { ...details, reason: 'no answer' }, cause })
+    throw new TrustError('ERR_FETCH_FAILED', { details: { ...details, reason: reasonOf(cause, 'no answer') }, cause })
   }
   if (response.status !== 200) {
     await response.body?.cancel().catch(() => undefined)
@@ -23,10 +23,18 @@ export async function fetchJson(fetch: typeof globalThis.fetch, url: string, acc
     return parseStrictJson(await abandonable(readBounded(response, MAX_BYTES), signal))
   } catch (cause) {
     throw new TrustError('ERR_FETCH_FAILED', {
-      details: { ...details, reason: 'not a JSON document within the limits' },
+      details: { ...details, reason: reasonOf(cause, 'not a JSON document within the limits') },
       cause,
     })
   }
+}
+
+/** The code of the first coded fault behind `cause`, which says which rule of `egress` or of the document it was. */
+function reasonOf(cause: unknown, otherwise: string): string {
+  // A fetch of the caller's may have wrapped it (undici: `fetch failed`), and so may that one's.
+  for (let depth = 0, fault = cause; depth < 4 && fault instanceof Error; depth += 1, fault = fault.cause)
+    if (fault instanceof TrustError) return fault.code
+  return otherwise
 }
 
 /** Settles with the signal even where `work` does not listen to it. */

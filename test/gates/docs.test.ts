@@ -2,6 +2,8 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { runCommandLine } from '../../src/cli/command-line.ts'
+import type { Io } from '../../src/cli/io.ts'
 import { filesUnder, root } from './source-tree.ts'
 
 interface Block {
@@ -37,6 +39,20 @@ declare global {
 }
 export {}
 `
+
+describe('README', () => {
+  it('shows every command there is', async () => {
+    let usage = ''
+    const stdout = { write: (text: string) => (usage += text) }
+    await runCommandLine(['--help'], { stdout, stderr: stdout } as unknown as Io)
+    const commands = [...usage.matchAll(/^ {2}a2a-trust ([a-z]+(?: [a-z]+)?)/gm)].map(
+      ([, command]) => command as string,
+    )
+    expect(commands.length).toBeGreaterThan(10)
+    const readme = readFileSync(join(root, 'README.md'), 'utf8')
+    expect(commands.filter((command) => !readme.includes(`\na2a-trust ${command}`))).toEqual([])
+  })
+})
 
 describe('code blocks in the documents', () => {
   it('are in languages a test knows what to do with', () => {

@@ -25,6 +25,12 @@ describe('tracked files', () => {
     ).toEqual([])
   })
 
+  it('a source of over 300 lines says in its header why', () => {
+    const long = contents.filter(({ path, text }) => /^src\/.*\.ts$/.test(path) && text.split('\n').length > 301)
+    const header = (text: string) => /^\/\*\*[\s\S]*?\*\//.exec(text)?.[0] ?? ''
+    expect(long.filter(({ text }) => !header(text).includes('300 lines')).map(({ path }) => path)).toEqual([])
+  })
+
   it('no test is skipped, focused or left to do', () => {
     const left = /\b(?:it|test|describe)\.(?:only|skip|todo|skipIf)\b/
     expect(

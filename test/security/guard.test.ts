@@ -409,6 +409,8 @@ describe('report mode', () => {
     const { guard, token, events } = await start({ policy: { mode: 'report' } })
     const decision = await send(guard, [])
     expect(decision).toMatchObject({ allowed: true, reported: { code: 'ERR_CREDENTIAL_MISSING', status: 401 } })
+    // The door alone reports: `guardExecutor` still refuses whom it would have denied.
+    expect(decision).toMatchObject({ skills: { allowed: [] } })
     expect(events.at(-1)).toMatchObject({ allowed: true, code: 'ERR_CREDENTIAL_MISSING', status: 401, mode: 'report' })
     expect(told(await get(guard, [], '/extendedAgentCard'))).toBe('401 ERR_CREDENTIAL_MISSING')
     const extended = { jsonrpc: '2.0', id: 1, method: 'GetExtendedAgentCard', params: {} }

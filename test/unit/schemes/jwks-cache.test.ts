@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { exportJWK, generateKeyPair } from 'jose'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createEgress } from '../../../src/egress/index.ts'
 import { createJwksCache, type JwksCache } from '../../../src/internal/jwks-cache.ts'
 import { type Loopback, sendJson, startLoopback } from '../../support/loopback.ts'
 
@@ -233,6 +234,41 @@ describe('a JWK Set from a URL', () => {
       expect(server.requests.includes('/other')).toBe(false)
     })
   }
+})
+
+describe('why a set cannot be had', () => {
+  it('names the rule of egress that refused it, whatever fetches', async () => {
+    const egress = createEgress({ requireHttps: false, ports: [Number(new URL(server.origin).port)] })
+    const wrapped: typeof fetch = async (...asked) => {
+      try {
+        return await egress.fetch(...asked)
+      } catch (cause) {
+        throw new TypeError('fetch failed', { cause })
+      }
+    }
+    for (const fetch of [egress.fetch, wrapped]) {
+      const cache = remote(fetch)
+      await expect(cache.warm()).rejects.toMatchObject({
+        details: { reason: expect.stringContaining('reason ERR_EGRESS_ADDRESS') as string },
+      })
+      expect(await cache.find('a', 'ES256')).toMatchObject({
+        kind: 'unavailable',
+        detail: expect.stringContaining('ERR_EGRESS_ADDRESS') as string,
+      })
+    }
+    await egress.close()
+  })
+
+  it.each([
+    ['ERR_JSON_SYNTAX', 'nonsense'],
+    ['ERR_JSON_DUPLICATE_NAME', '{"keys":[],"keys":[]}'],
+    ['ERR_EGRESS_RESPONSE_SIZE', ' '.repeat(300_000)],
+  ])('names %s of the document', async (code, document) => {
+    server.handle = (_request, response) => void response.end(document)
+    await expect(remote().warm()).rejects.toMatchObject({
+      details: { reason: expect.stringContaining(`reason ${code}`) as string },
+    })
+  })
 })
 
 describe('the keys of a set', () => {
