@@ -3,6 +3,7 @@
  * the guard, then go on or return its denial unchanged.
  */
 import type { Guard } from '../guard.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import type { AllowedDecision, Binding, Denial, Peer } from '../types.ts'
 import { bodyValue } from './body-value.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
@@ -42,6 +43,7 @@ export type WebGuard = (
  * authentications.
  */
 export function webGuard(guard: Guard, options: WebGuardOptions = {}): WebGuard {
+  assertKnownOptions('webGuard', options, ['mount', 'binding', 'keepCredential'])
   const { mount = '', binding, keepCredential = false } = options
   checkMount(mount)
   if (typeof keepCredential !== 'boolean') throw new TypeError('"keepCredential" must be true or false')

@@ -7,6 +7,7 @@ import { cardSignatureGenerator, guardExecutor } from '../../src/adapters/a2a-sd
 import { agentCardHandler, expressGuard, jwksHandler } from '../../src/adapters/express.ts'
 import { fastifyGuard } from '../../src/adapters/fastify.ts'
 import { grpcGuard } from '../../src/adapters/grpc.ts'
+import { webGuard } from '../../src/adapters/web.ts'
 import {
   createCardClient,
   createServedCard,
@@ -64,6 +65,7 @@ const CALLS: Readonly<Record<string, readonly [string, string, (wrong: object) =
   jwksHandler: ['CORS_', 'cors', (wrong) => jwksHandler({ card: {}, jwks: {} } as Any, { ...wrong } as Any)],
   fastifyGuard: ['mounts', 'mount', (wrong) => Fastify().register(fastifyGuard, { guard: rig.guard, ...wrong } as Any)],
   grpcGuard: ['on_fault', 'onFault', (wrong) => grpcGuard(rig.guard, { ...wrong } as Any)],
+  webGuard: ['biding', 'binding', (wrong) => webGuard(rig.guard, { ...wrong } as Any)],
   guardExecutor: [
     'chose',
     'choose',
