@@ -6,7 +6,7 @@
 import { performance } from 'node:perf_hooks'
 import { recordDecision } from './audit/decision-log.ts'
 import { TrustError } from './errors.ts'
-import { credentialSource } from './guard/credential-source.ts'
+import { credentialSource, type RequestSource } from './guard/credential-source.ts'
 import {
   type Asked,
   causeOfHead,
@@ -32,7 +32,6 @@ import { formatProblem } from './policy/problem.ts'
 import type { Revocation } from './policy/revocation.ts'
 import { type HeadIdentity, identifyHead, identifyOperation } from './protocol/identify.ts'
 import { authenticateAll, type Credentials } from './schemes/authenticate.ts'
-import type { CredentialSource } from './schemes/scheme.ts'
 import { createMemoryOwnershipStore } from './store/ownership-memory.ts'
 import { createMemoryReplayStore } from './store/replay-memory.ts'
 import { createMemoryRevocationStore } from './store/revocation-memory.ts'
@@ -47,6 +46,8 @@ export interface Authentication {
   readonly denied?: DeniedDecision
   /** Absent for an anonymous caller. */
   readonly principal?: Principal
+  /** Lower-case names of headers that no handler may see, `_` counting as `-`: what proxies say of callers. */
+  readonly hiddenHeaders: readonly string[]
 }
 
 export interface Guard {
@@ -116,7 +117,7 @@ export interface GuardHealth {
 interface Pending {
   readonly loaded: Loaded
   readonly head: RequestHead
-  readonly source: CredentialSource
+  readonly source: RequestSource
   readonly identity: HeadIdentity
   readonly requestId: JsonRpcId
   readonly credentials: Credentials
@@ -159,12 +160,12 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
 
   function record(pending: Pending, decision: Decision): void {
     if (options.onDecision === undefined && logger === undefined) return
-    const { credentials, head, principal, loaded, startedMs } = pending
+    const { credentials, head, source, principal, loaded, startedMs } = pending
     const durationMs = performance.now() - startedMs
     const { mode } = loaded.policy
     const nowMs = clock()
     const keysUsed = loaded.reportKeyUse(credentials.parts, nowMs)
-    const event = decisionEvent({ decision, principal, credentials, keysUsed, head, mode, durationMs, nowMs })
+    const event = decisionEvent({ decision, principal, credentials, keysUsed, head, source, mode, durationMs, nowMs })
     recordDecision(options, event)
   }
 
@@ -172,7 +173,7 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const loaded = current
     const startedMs = performance.now()
     const identity = identifyHead(request, loaded.mounts)
-    const source = credentialSource(request, loaded.requestUrls)
+    const source = credentialSource(request, loaded)
     const begun = { loaded, head: request, source, identity, requestId: parsedId(request, identity), startedMs }
     const settle = (credentials: Credentials, early?: DenialCause): Authentication => {
       const principal = principalOf(credentials.parts)
@@ -182,6 +183,7 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       const authentication: Authentication = Object.freeze({
         ...(cause === undefined || lenient ? {} : { denied: deny(pending, cause) }),
         ...(principal === undefined ? {} : { principal }),
+        hiddenHeaders: source.hiddenHeaders,
       })
       pendings.set(authentication, cause !== undefined && lenient ? { ...pending, reported: cause } : pending)
       return authentication

@@ -214,7 +214,14 @@ export interface DecisionEvent {
   readonly keysUsed?: readonly { readonly scheme: string; readonly keyId: string }[]
   /** Per scheme that was presented and refused: why. */
   readonly failures: readonly { readonly scheme: string; readonly code: ErrorCode; readonly detail?: string }[]
+  /** Address of the connection. */
   readonly peerAddress?: string
+  /** The caller's address, where trusted proxies say that it is another. */
+  readonly clientAddress?: string
+  /** Headers in which only a trusted proxy may describe the caller, and somebody else did: they were not read. */
+  readonly ignoredHeaders?: readonly string[]
+  /** What is wrong with the certificate that a trusted proxy sent. */
+  readonly unreadableCertificate?: string
   readonly durationMs: number
   readonly mode: 'enforce' | 'report'
 }

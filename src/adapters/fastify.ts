@@ -75,7 +75,7 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
     if (!decision.allowed) return send(request, reply, decision.denial)
     pending.body = Buffer.isBuffer(body) ? undefined : body
     const places = credentialPlaces(guard.credentialLocations)
-    stripRequest(request.raw, places, keepCredential)
+    stripRequest(request.raw, places, keepCredential, pending.authentication.hiddenHeaders)
     if (!keepCredential) stripParsed(request, places)
     rememberDecision(request.raw, guard, decision)
     if (decision.headers !== undefined) reply.headers(decision.headers)

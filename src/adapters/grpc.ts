@@ -66,7 +66,7 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
       // No operation of A2A takes a stream, and the handler of one would run before any message.
       if (requestStream) return refuse(guard.refuse(answer, 'ERR_REQUEST_MALFORMED').denial)
       authentication = answer
-      kept = withoutCredentials(received, guard, keepCredential)
+      kept = withoutCredentials(received, guard, keepCredential, answer.hiddenHeaders)
       pass(kept)
     }
 
@@ -139,11 +139,16 @@ function rawHeadersOf(metadata: Metadata): string[] {
   )
 }
 
-function withoutCredentials(received: Metadata, guard: Guard, keepCredential: boolean): Metadata {
+function withoutCredentials(
+  received: Metadata,
+  guard: Guard,
+  keepCredential: boolean,
+  hidden: readonly string[],
+): Metadata {
   const kept = received.clone()
   const places = credentialPlaces(guard.credentialLocations)
   for (const name of Object.keys(received.toJSON())) {
-    if (isStripped(name.replace(/-bin$/, ''), places, keepCredential)) kept.remove(name)
+    if (isStripped(name.replace(/-bin$/, ''), places, keepCredential, hidden)) kept.remove(name)
   }
   return kept
 }

@@ -62,10 +62,19 @@ function pathOf(url: string): string {
   return start === -1 ? url : url.slice(0, start)
 }
 
-/** Whether the handler must not see a header. `_` and `-` are one: servers behind turn one into the other. */
-export function isStripped(header: string, places: CredentialPlaces, keepCredential: boolean): boolean {
+/**
+ * Whether the handler must not see a header: one of `hidden`, of an identity, or of a credential that is not kept. `_` and
+ * `-` are one: servers behind turn one into the other.
+ */
+export function isStripped(
+  header: string,
+  places: CredentialPlaces,
+  keepCredential: boolean,
+  hidden: readonly string[],
+): boolean {
   const name = header.toLowerCase()
   const plain = name.replaceAll('_', '-')
+  if (hidden.includes(plain)) return true
   if (IDENTITY.test(plain) && !places.headers.has(name)) return true
   return !keepCredential && (CREDENTIALS.has(plain) || places.headers.has(name))
 }
@@ -74,11 +83,16 @@ export function isStripped(header: string, places: CredentialPlaces, keepCredent
  * Removes them wherever Node and the framework keep them: headers and trailers in each form, the URL in each form, and
  * what was parsed of either in front of the guard.
  */
-export function stripRequest(request: IncomingMessage, places: CredentialPlaces, keepCredential: boolean): void {
+export function stripRequest(
+  request: IncomingMessage,
+  places: CredentialPlaces,
+  keepCredential: boolean,
+  hidden: readonly string[],
+): void {
   const url = request.url ?? ''
   if (!carried.has(request))
     carried.set(request, { rawHeaders: [...request.rawHeaders], query: url.slice(pathOf(url).length) })
-  const drop = (header: string) => isStripped(header, places, keepCredential)
+  const drop = (header: string) => isStripped(header, places, keepCredential, hidden)
   // HTTP/2 has the URL among its headers, and proxies and pages tell it in others.
   const told: Told | undefined =
     keepCredential || places.query.size === 0 ? undefined : (value) => withoutParameters(value, places.query)

@@ -66,7 +66,11 @@ export function webGuard(guard: Guard, options: WebGuardOptions = {}): WebGuard 
     if (!decision.allowed) return respond(decision.denial)
     // What nobody could decide on (bytes that are no JSON, on an operation without a body) is not handed on.
     const bytes = body instanceof Uint8Array ? undefined : read.bytes
-    const passed = stripped(request, bytes, guard, keepCredential)
+    const places = credentialPlaces(guard.credentialLocations)
+    const drop = (name: string) => isStripped(name, places, keepCredential, authentication.hiddenHeaders)
+    // Proxies and pages tell the URL in headers of their own.
+    const told = (text: string) => (keepCredential ? text : withoutParameters(text, places.query))
+    const passed = stripped(request, bytes, drop, told)
     rememberDecision(passed, guard, decision)
     return withHeaders(await handler(passed, decision), decision.headers)
   }
@@ -122,13 +126,15 @@ function concatenated(chunks: readonly Uint8Array[], size: number): Uint8Array |
 /** They frame a message on a connection; the new request is on none. */
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
 
-function stripped(request: Request, bytes: Uint8Array | undefined, guard: Guard, keepCredential: boolean): Request {
-  const places = credentialPlaces(guard.credentialLocations)
-  // Proxies and pages tell the URL in headers of their own.
-  const told = (text: string) => (keepCredential ? text : withoutParameters(text, places.query))
+function stripped(
+  request: Request,
+  bytes: Uint8Array | undefined,
+  drop: (name: string) => boolean,
+  told: (text: string) => string,
+): Request {
   const headers = new Headers()
   for (const [name, value] of request.headers) {
-    if (!FRAMING.has(name) && !isStripped(name, places, keepCredential)) headers.append(name, told(value))
+    if (!FRAMING.has(name) && !drop(name)) headers.append(name, told(value))
   }
   const { method, signal } = request
   return new Request(told(request.url), { method, headers, signal, ...(bytes === undefined ? {} : { body: bytes }) })

@@ -1,6 +1,7 @@
 /** The audit event of a decision: who, what, why and how long. Nothing that was presented as a credential. */
 import type { Credentials } from '../schemes/authenticate.ts'
 import type { Decision, DecisionEvent, Operation, Principal, RequestHead } from '../types.ts'
+import type { RequestSource } from './credential-source.ts'
 
 export interface EventSource {
   readonly decision: Decision
@@ -8,14 +9,18 @@ export interface EventSource {
   readonly credentials: Credentials
   readonly head: RequestHead
   readonly keysUsed: NonNullable<DecisionEvent['keysUsed']>
+  readonly source: RequestSource
   readonly mode: 'enforce' | 'report'
   readonly nowMs: number
   readonly durationMs: number
 }
 
-export function decisionEvent(source: EventSource): DecisionEvent {
-  const { decision, principal, credentials, keysUsed, head, mode, nowMs, durationMs } = source
+export function decisionEvent(made: EventSource): DecisionEvent {
+  const { decision, principal, credentials, keysUsed, head, source, mode, nowMs, durationMs } = made
   const { operation } = decision
+  const peerAddress = head.peer?.address
+  const unreadable =
+    source.certificate && 'unreadable' in source.certificate ? source.certificate.unreadable : undefined
   const code = decision.allowed ? decision.reported?.code : decision.code
   const failures = []
   for (const [{ name: scheme }, outcome] of credentials.outcomes) {
@@ -32,7 +37,10 @@ export function decisionEvent(source: EventSource): DecisionEvent {
     schemes: principal?.schemes ?? [],
     ...(keysUsed.length === 0 ? {} : { keysUsed }),
     failures,
-    ...(head.peer?.address === undefined ? {} : { peerAddress: head.peer.address }),
+    ...(peerAddress === undefined ? {} : { peerAddress }),
+    ...(source.address === undefined || source.address === peerAddress ? {} : { clientAddress: source.address }),
+    ...(unreadable === undefined ? {} : { unreadableCertificate: unreadable }),
+    ...(source.ignoredHeaders.length === 0 ? {} : { ignoredHeaders: source.ignoredHeaders }),
     durationMs,
     mode,
   }

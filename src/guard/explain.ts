@@ -30,8 +30,8 @@ export interface Explanation {
 
 /** What `check` would say, limits apart: the same causes, in the same order. */
 export async function explain(loaded: Loaded, request: GuardRequest): Promise<Explanation> {
-  const { schemes, mounts, policy, requestUrls, revoked } = loaded
-  const source = { ...credentialSource(request, requestUrls), dryRun: true } as const
+  const { schemes, mounts, policy, revoked } = loaded
+  const source = { ...credentialSource(request, loaded), dryRun: true } as const
   const credentials = await authenticateAll(schemes, source, revoked)
   const principal = principalOf(credentials.parts)
   const identified = identifyOperation(request, mounts, policy.skills)

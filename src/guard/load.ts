@@ -13,6 +13,7 @@ import type { Stores } from '../store/stores.ts'
 import type { Clock, Logger } from '../types.ts'
 import { createKeyUseReport, type KeyUseReport } from './key-use.ts'
 import { createLimits, type Limits } from './limits.ts'
+import { createProxies, type Proxies } from './proxies.ts'
 import { type ResourceMetadata, resourceMetadataOf } from './resource-metadata.ts'
 import { revocationCheck } from './revocation.ts'
 
@@ -20,6 +21,8 @@ export interface Loaded {
   readonly policy: CompiledPolicy
   readonly mounts: Mounts
   readonly requestUrls: RequestUrls
+  /** Who the caller is behind the proxies that the policy trusts. */
+  readonly proxies: Proxies
   /** In card order. */
   readonly schemes: readonly Scheme[]
   readonly byName: ReadonlyMap<string, Scheme>
@@ -75,6 +78,7 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
     policy,
     mounts: compileMounts(policy.card, policy.publicUrl),
     requestUrls: compileRequestUrls(policy.card, policy.publicUrl),
+    proxies: createProxies(policy),
     schemes,
     byName,
     metadata: resourceMetadataOf(policy),

@@ -22,8 +22,12 @@ export type Identities =
   | { readonly ok: true; readonly identities: readonly string[]; readonly uris: readonly string[] }
   | { readonly ok: false; readonly why: string }
 
-/** The usable identities of a certificate: SPIFFE ID, https URIs, DNS names in lower case. Never its subject. */
-export function identitiesOf({ names, keyUsage }: Certificate): Identities {
+/**
+ * The usable identities of a certificate: SPIFFE ID, https URIs, DNS names in lower case, the pin of its key. Never its
+ * subject.
+ */
+export function identitiesOf(certificate: Certificate): Identities {
+  const { names, keyUsage } = certificate
   const identities: string[] = []
   const uris: string[] = []
   for (const { type, bytes } of names) {
@@ -45,7 +49,7 @@ export function identitiesOf({ names, keyUsage }: Certificate): Identities {
     if (uris.length > 1) return { ok: false, why: 'it has a SPIFFE ID and another URI' }
     if (keyUsage === undefined) return { ok: false, why: 'it has a SPIFFE ID and no key usage' }
   }
-  return { ok: true, identities: [...new Set(identities)], uris }
+  return { ok: true, identities: [...new Set(identities), pinOf(certificate)], uris }
 }
 
 function isDnsName(name: string): boolean {
@@ -60,8 +64,18 @@ function isHttpsUri(uri: string): boolean {
   return username === '' && password === '' && (href === uri || href === `${uri}/`)
 }
 
+const PIN = /^sha256\/[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/
+
+/** The key itself as an identity: `sha256/` and the base64 of the SHA-256 of its SubjectPublicKeyInfo (RFC 7469 §2.4). */
+function pinOf({ keyId }: Certificate): string {
+  return `sha256/${Buffer.from(keyId, 'hex').toString('base64')}`
+}
+
 /** What is wrong with a pattern; `undefined`: it can be used. */
 export function patternProblem(pattern: string): string | undefined {
+  if (pattern.startsWith('sha256/')) {
+    return PIN.test(pattern) ? undefined : 'is not the pin of a key: sha256/ and the base64 of 32 bytes'
+  }
   const sample = pattern
     .split(/([/.])/)
     .map((part) => (part === '*' ? 'x' : part))
@@ -74,7 +88,9 @@ export function patternProblem(pattern: string): string | undefined {
   if (!uri) {
     if (whole.lastIndexOf('*') > 0) return 'has a * elsewhere than in the first label of a DNS name'
     if (whole.length < 3 && whole[0] === '*') return 'would match every name of a top-level domain'
-    return isDnsName(sample) ? undefined : 'is not a DNS name in lower case, a spiffe:// or an https:// URI'
+    return isDnsName(sample)
+      ? undefined
+      : 'is not a DNS name in lower case, a spiffe:// or an https:// URI, nor sha256/ and a pin'
   }
   if (whole[2] === '*') return 'has a * as its host: name the trust domain or host'
   if (pattern.startsWith('https://')) {

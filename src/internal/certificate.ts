@@ -35,6 +35,8 @@ export interface Certificate {
   readonly x509: X509Certificate
   readonly issuer: Uint8Array
   readonly subject: Uint8Array
+  /** Hex, without leading zero octets. Unique per issuer. */
+  readonly serial: string
   /** Inclusive, unix seconds. */
   readonly notBefore: number
   readonly notAfter: number
@@ -73,7 +75,6 @@ function parse(bytes: Uint8Array, x509: X509Certificate): Certificate {
   const fields = elements(expectTag(tbs, SEQUENCE).content)
   const [version, serial, inner, issuer, validity, subject, key, ...optional] = fields
   if (smallInteger(only(expectTag(version, 0xa0).content, TAG.integer)) !== 2) throw new DerError('version')
-  expectTag(serial, TAG.integer)
   // RFC 5280 §4.1.1.2: both must be the same.
   if (!Buffer.from(expectTag(algorithm, SEQUENCE).raw).equals(expectTag(inner, SEQUENCE).raw)) {
     throw new DerError('signature algorithm')
@@ -84,12 +85,19 @@ function parse(bytes: Uint8Array, x509: X509Certificate): Certificate {
     x509,
     issuer: expectTag(issuer, SEQUENCE).raw,
     subject: expectTag(subject, SEQUENCE).raw,
+    serial: serialOf(serial),
     notBefore: time(notBefore),
     notAfter: time(notAfter),
     ...readExtensions(last?.tag === 0xa3 ? sequence(last.content) : []),
-    strong: isStrongSignature((algorithm as Element).content) && isStrongKey(x509),
+    strong: signatureKind((algorithm as Element).content) !== undefined && isStrongKey(x509),
     keyId: createHash('sha256').update(expectTag(key, SEQUENCE).raw).digest('hex'),
   }
+}
+
+export function serialOf(element: Element | undefined): string {
+  return Buffer.from(expectTag(element, TAG.integer).content)
+    .toString('hex')
+    .replace(/^(?:00)+(?=..)/, '')
 }
 
 function readExtensions(list: readonly Element[]) {
@@ -166,23 +174,40 @@ function nameConstraints(value: Uint8Array): Subtrees {
   return result
 }
 
-const SHA2: ReadonlySet<string> = new Set([1, 2, 3].map((n) => `2.16.840.1.101.3.4.2.${n}`))
+/** How a signature is made: the digest (`undefined`: part of the algorithm), and the kinds of key that make it. */
+export interface SignatureKind {
+  readonly hash: string | undefined
+  readonly keys: readonly string[]
+  readonly pss: boolean
+}
+
+const SHA2: ReadonlyMap<string, string> = new Map(
+  ['sha256', 'sha384', 'sha512'].map((hash, index) => [`2.16.840.1.101.3.4.2.${index + 1}`, hash]),
+)
+const rsa = (hash: string): SignatureKind => ({ hash, keys: ['rsa'], pss: false })
+const ec = (hash: string): SignatureKind => ({ hash, keys: ['ec'], pss: false })
 /** RSA PKCS#1 v1.5 and ECDSA with SHA-2, Ed25519, Ed448. */
-const SIGNATURES: ReadonlySet<string> = new Set([
-  ...[11, 12, 13].map((n) => `1.2.840.113549.1.1.${n}`),
-  ...[2, 3, 4].map((n) => `1.2.840.10045.4.3.${n}`),
-  '1.3.101.112',
-  '1.3.101.113',
+const SIGNATURES: ReadonlyMap<string, SignatureKind> = new Map([
+  ['1.2.840.113549.1.1.11', rsa('sha256')],
+  ['1.2.840.113549.1.1.12', rsa('sha384')],
+  ['1.2.840.113549.1.1.13', rsa('sha512')],
+  ['1.2.840.10045.4.3.2', ec('sha256')],
+  ['1.2.840.10045.4.3.3', ec('sha384')],
+  ['1.2.840.10045.4.3.4', ec('sha512')],
+  ['1.3.101.112', { hash: undefined, keys: ['ed25519'], pss: false }],
+  ['1.3.101.113', { hash: undefined, keys: ['ed448'], pss: false }],
 ])
 
-function isStrongSignature(algorithm: Uint8Array): boolean {
+/** `algorithm` is the content of an AlgorithmIdentifier; `undefined` for a kind that is weak or unknown. */
+export function signatureKind(algorithm: Uint8Array): SignatureKind | undefined {
   const [name, parameters] = elements(algorithm)
   const oid = oidText(expectTag(name, TAG.oid).content)
-  if (oid !== '1.2.840.113549.1.1.10') return SIGNATURES.has(oid)
+  if (oid !== '1.2.840.113549.1.1.10') return SIGNATURES.get(oid)
   // RSASSA-PSS: the hash is a parameter, and SHA-1 when it is not there (RFC 4055 §3.1).
-  const hash = elements(expectTag(parameters, SEQUENCE).content).find(({ tag }) => tag === 0xa0)
-  if (hash === undefined) return false
-  return SHA2.has(oidText(expectTag(sequence(hash.content)[0], TAG.oid).content))
+  const named = elements(expectTag(parameters, SEQUENCE).content).find(({ tag }) => tag === 0xa0)
+  if (named === undefined) return undefined
+  const hash = SHA2.get(oidText(expectTag(sequence(named.content)[0], TAG.oid).content))
+  return hash === undefined ? undefined : { hash, keys: ['rsa', 'rsa-pss'], pss: true }
 }
 
 function isStrongKey({ publicKey }: X509Certificate): boolean {

@@ -36,8 +36,9 @@ function matcher(type: number, bytes: Uint8Array): ((base: Uint8Array) => boolea
   const name = text(bytes)
   switch (type) {
     case EMAIL: {
-      const at = name.lastIndexOf('@')
-      if (at < 1) return undefined
+      const at = name.indexOf('@')
+      // Of two, programs differ in which one ends the mailbox (P83).
+      if (at < 1 || at !== name.lastIndexOf('@')) return undefined
       const host = name.slice(at + 1)
       return (base) => (text(base).includes('@') ? text(base) === name : hostWithin(host, text(base)))
     }

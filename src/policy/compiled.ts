@@ -27,6 +27,10 @@ export interface CompiledPolicy {
   readonly revoked: readonly RevocationEntry[]
   readonly dpop: DpopConfig
   readonly egress: EgressConfig
+  /** Where trusted proxies put the caller's certificate: one place for all schemes. */
+  readonly clientCertificate?: ClientCertificateConfig
+  /** Where trusted proxies put the caller's address; absent: it is that of the connection. */
+  readonly clientAddress?: ClientAddressConfig
   readonly mode: 'enforce' | 'report'
   /** Largest request body read, in bytes. */
   readonly maxBodyBytes: number
@@ -144,8 +148,23 @@ export interface MtlsSchemeConfig {
   readonly name: string
   /** PEM, one CA certificate each; at least one. */
   readonly ca: readonly string[]
-  /** SPIFFE IDs, https URIs and DNS names; `*` is one whole segment or the first label. In order of precedence. */
+  /** SPIFFE IDs, https URIs, DNS names (`*`: one whole segment, or the first label) and key pins. In order of precedence. */
   readonly identities: readonly string[]
+  /** DER in base64. Absent: nothing is looked up. */
+  readonly crl?: readonly string[]
+}
+
+export interface ClientCertificateConfig {
+  /** Lower case. */
+  readonly header: string
+  readonly format: 'rfc9440' | 'xfcc' | 'pem'
+  /** Addresses and CIDR ranges. */
+  readonly trustedProxies: readonly string[]
+}
+
+export interface ClientAddressConfig {
+  readonly header: 'x-forwarded-for' | 'forwarded'
+  readonly trustedProxies: readonly string[]
 }
 
 /** A scheme that is configured but that this version cannot check: never satisfied. Start-up refuses it. */

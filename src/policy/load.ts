@@ -11,6 +11,7 @@ import type { Clock, OperationName } from '../types.ts'
 import { compareWithCard, type LoadedCard, type Sections, strictSkills, weakenedSkills } from './compare-card.ts'
 import { compileAccess, skillIds } from './compile-access.ts'
 import { compileDpop } from './compile-dpop.ts'
+import { compileClientCertificate } from './compile-proxies.ts'
 import { compileScheme } from './compile-scheme.ts'
 import type { AccessRule, CompiledPolicy, EgressConfig, LimitConfig, SchemeConfig, SkillSelection } from './compiled.ts'
 import { type LoadContext, openSource } from './files.ts'
@@ -142,7 +143,9 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
   const dpop = await compileDpop(sections.dpop, schemes, context, report)
   warnOfWeakness(sections, report)
 
-  const { audience } = sections
+  const clientCertificate = compileClientCertificate(settings, schemes, report)
+
+  const { audience, clientAddress } = sections
   if (audience === undefined) return undefined
   return {
     card: card.model,
@@ -163,6 +166,8 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
     revoked: (sections.revoked ?? []).map(revocationEntry),
     dpop,
     egress: (sections.egress ?? {}) as EgressConfig,
+    ...(clientCertificate === undefined ? {} : { clientCertificate }),
+    ...(clientAddress === undefined ? {} : { clientAddress }),
     mode: sections.mode ?? 'enforce',
     maxBodyBytes: sections.maxBodyBytes ?? 4 * 1024 * 1024,
   }

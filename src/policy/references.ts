@@ -18,7 +18,8 @@ export interface ReferenceContext {
   readonly env: Environment
 }
 
-export type FileResult = { readonly ok: true; readonly text: string } | { readonly ok: false; readonly why: string }
+type Unread = { readonly ok: false; readonly why: string }
+export type FileResult = { readonly ok: true; readonly text: string } | Unread
 
 /** Fewest bytes of a secret: 128 bits, what RFC 6749 §10.10 asks of one that must not be guessed. */
 const MIN_SECRET_BYTES = 16
@@ -32,11 +33,25 @@ export function pathOf(reference: string, baseDir: string): string {
   return isAbsolute(path) ? path : resolve(baseDir, path)
 }
 
-/**
- * Reads a file as UTF-8 text. Follows symbolic links (mounted secrets are links), and then insists on a regular file of
- * at most `maxBytes`, so that a device or pipe can neither block nor exhaust the start.
- */
+/** Reads a file as UTF-8 text, otherwise as `readBytes`. */
 export async function readTextFile(path: string, maxBytes = MAX_FILE_BYTES): Promise<FileResult> {
+  const file = await readBytes(path, maxBytes)
+  if (!file.ok) return file
+  try {
+    return { ok: true, text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(file.bytes) }
+  } catch {
+    return { ok: false, why: 'is not UTF-8 text' }
+  }
+}
+
+/**
+ * Reads a file. Follows symbolic links (mounted secrets are links), and then insists on a regular file of at most
+ * `maxBytes`, so that a device or pipe can neither block nor exhaust the start.
+ */
+export async function readBytes(
+  path: string,
+  maxBytes: number,
+): Promise<{ readonly ok: true; readonly bytes: Buffer } | Unread> {
   let file: Awaited<ReturnType<typeof open>>
   try {
     // O_NONBLOCK: opening a pipe that nobody writes would wait for ever.
@@ -54,12 +69,9 @@ export async function readTextFile(path: string, maxBytes = MAX_FILE_BYTES): Pro
       length += bytesRead
     }
     if (length > maxBytes) return { ok: false, why: `is larger than ${maxBytes} bytes` }
-    return {
-      ok: true,
-      text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes.subarray(0, length)),
-    }
+    return { ok: true, bytes: bytes.subarray(0, length) }
   } catch (error) {
-    return { ok: false, why: error instanceof TypeError ? 'is not UTF-8 text' : reasonOf(error) }
+    return { ok: false, why: reasonOf(error) }
   } finally {
     await file.close()
   }

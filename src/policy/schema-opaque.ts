@@ -30,7 +30,8 @@ export const clientSchema = z.strictObject({
 })
 
 const { jwks, audience, scopeClaims, tenantClaim, requiredScopes } = jwtSchemeSchema.shape
-const { clockToleranceSeconds, maxTokenBytes, maxTokenAgeSeconds, senderConstraint } = jwtSchemeSchema.shape
+const { clockToleranceSeconds, maxTokenBytes, maxTokenAgeSeconds, senderConstraint, clientCertificate } =
+  jwtSchemeSchema.shape
 
 export const opaqueSchemeSchema = z
   .strictObject({
@@ -69,6 +70,7 @@ export const opaqueSchemeSchema = z
     maxTokenBytes,
     maxTokenAgeSeconds,
     senderConstraint,
+    clientCertificate,
   })
   .meta({ description: 'An http bearer, oauth2 or openIdConnect scheme of the card, with opaque access tokens.' })
 

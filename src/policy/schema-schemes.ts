@@ -1,18 +1,35 @@
 /** The settings of each kind of scheme, as zod schemas. What the card declares decides which one applies. */
 import { z } from 'zod'
 import {
-  addressRange,
   algorithm,
   fileReference,
   identifier,
   keySetReference,
   listOf,
   oneOrMore,
+  proxyHeader,
   scope,
   text,
+  trustedProxies,
   webUrl,
   whole,
 } from './schema-values.ts'
+
+export const clientCertificateSchema = z
+  .strictObject({
+    header: proxyHeader.meta({ description: 'Header that the proxy sets.', examples: ['client-cert'] }),
+    format: z.enum(['rfc9440', 'xfcc', 'pem']).meta({
+      description: '`rfc9440` (Client-Cert), `xfcc` (Envoy, with Cert) or `pem` (URL-encoded PEM, as nginx).',
+      examples: ['rfc9440'],
+    }),
+    trustedProxies: trustedProxies.meta({
+      description: 'Addresses of the proxies: there the header alone counts, from anybody else it is ignored.',
+      examples: ['[10.0.0.0/8]'],
+    }),
+  })
+  .meta({
+    description: "Where a proxy that ends TLS puts the caller's certificate. All schemes that give it give the same.",
+  })
 
 const issuerEntry = z.strictObject({
   issuer: webUrl.meta({ description: 'Compared byte by byte with the `iss` claim.' }),
@@ -63,6 +80,7 @@ export const jwtSchemeSchema = z
       description:
         'Whether tokens may (`optional`) or must (`dpop`, `mtls`) be bound to the sender. `off`, the default, refuses bound tokens: none is ever accepted as plain.',
     }),
+    clientCertificate: clientCertificateSchema.optional(),
   })
   .meta({ description: 'An http bearer, oauth2 or openIdConnect scheme of the card, with JWT access tokens.' })
 
@@ -79,18 +97,15 @@ export const mtlsSchemeSchema = z
   .strictObject({
     ca: fileReference.meta({ description: 'PEM file with the certificate authorities of callers: `file:PATH`.' }),
     identities: listOf(text).meta({
-      description: 'SPIFFE IDs, https URIs and DNS names accepted; `*` is one whole segment.',
+      description:
+        'SPIFFE IDs, https URIs and DNS names accepted, `*` being one whole segment, and keys (`sha256/BASE64`).',
     }),
-    clientCertificate: z
-      .strictObject({
-        header: text,
-        format: z.enum(['rfc9440']),
-        trustedProxies: listOf(addressRange),
-      })
-      .optional()
-      .meta({ description: 'Where a proxy puts the certificate. Not enforced by this version: refused at start.' }),
+    crl: fileReference.optional().meta({
+      description: 'Certificate revocation lists, PEM or DER: `file:PATH`. Default: revocation is not looked up.',
+    }),
+    clientCertificate: clientCertificateSchema.optional(),
   })
-  .meta({ description: 'An mtls scheme of the card, with client certificates of the TLS connection.' })
+  .meta({ description: 'An mtls scheme of the card, with client certificates of the TLS connection or of a proxy.' })
 
 export type JwtSchemeSettings = z.infer<typeof jwtSchemeSchema>
 export type ApiKeySchemeSettings = z.infer<typeof apiKeySchemeSchema>

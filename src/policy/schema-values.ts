@@ -88,6 +88,20 @@ export const addressRange = text.refine(
   'must be an IP address or a range such as 10.0.0.0/8',
 )
 
+/** The proxies whose headers are believed. */
+export const trustedProxies = listOf(
+  addressRange.refine((value) => !/\/0+$/.test(value), 'would trust whoever connects: name the proxies alone'),
+)
+
+/** Headers that already have a meaning, which a certificate must not take over. */
+const TAKEN =
+  /^(?:authorization|proxy-.*|cookie|dpop|host|connection|content-.*|transfer-.*|forwarded|x-forwarded-for)$/i
+
+/** A header that a proxy sets. With `_` it would be another one to the next server (CGI makes `_` and `-` the same). */
+export const proxyHeader = text
+  .regex(/^[A-Za-z0-9-]+$/, 'must be the name of a header: letters, digits and -')
+  .refine((value) => !TAKEN.test(value), 'is a header with another meaning')
+
 export const rate = z
   .string('must be a count per sec, min or hour, such as 600/min')
   .regex(/^[1-9][0-9]{0,6}\/(?:sec|min|hour)$/, 'must be a count per sec, min or hour, such as 600/min')

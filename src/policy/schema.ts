@@ -18,6 +18,7 @@ import {
   scope,
   secretReference,
   text,
+  trustedProxies,
   webUrl,
   whole,
 } from './schema-values.ts'
@@ -200,6 +201,18 @@ export const policySchema = z
       .refine(hasMembers, 'is empty: leave it out')
       .optional()
       .meta({ description: 'DPoP proofs (RFC 9449) of all schemes whose `senderConstraint` is `optional` or `dpop`.' }),
+    clientAddress: z
+      .strictObject({
+        header: z
+          .enum(['x-forwarded-for', 'forwarded'])
+          .meta({ description: 'Header in which each proxy names its peer.', examples: ['x-forwarded-for'] }),
+        trustedProxies: trustedProxies.meta({
+          description: 'Addresses of the proxies: hops are believed as far as these reach.',
+          examples: ['[10.0.0.0/8]'],
+        }),
+      })
+      .optional()
+      .meta({ description: "Where proxies put the caller's address. Default: the address of the connection counts." }),
     webhooks: z
       .strictObject({
         allow: listOf(text).optional(),

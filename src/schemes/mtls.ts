@@ -1,4 +1,4 @@
-/** Client certificates of the TLS connection (A2A `MutualTlsSecurityScheme`, SPIFFE X509-SVID). */
+/** Client certificates of the TLS connection or of a proxy (A2A `MutualTlsSecurityScheme`, SPIFFE X509-SVID). */
 import { readCertificate } from '../internal/certificate.ts'
 import { identitiesOf, matches, parseSpiffeId, patternProblem } from '../internal/certificate-identity.ts'
 import {
@@ -9,6 +9,7 @@ import {
   purposeProblem,
   validityOf,
 } from '../internal/certificate-path.ts'
+import { isCurrent, type PathStatus, readRevocationList, statusOf } from '../internal/crl.ts'
 import { sha256Hex } from '../internal/sha256.ts'
 import type { MtlsSchemeConfig } from '../policy/compiled.ts'
 import type { PeerCertificate } from '../types.ts'
@@ -29,14 +30,28 @@ const JUDGED_HERE: ReadonlySet<string> = new Set([
 ])
 
 /** What does not change while the connection lasts: a refusal, or paths each with the outcome it leads to. */
-type Judged = { readonly refusal: Outcome } | { readonly paths: readonly (readonly [Path, Outcome])[] }
+type Judged = { readonly refusal: Outcome } | { readonly paths: readonly JudgedPath[] }
+
+interface JudgedPath extends PathStatus {
+  readonly path: Path
+  readonly satisfied: Outcome
+}
+
+const REVOKED: Outcome = Object.freeze({ kind: 'invalid', code: 'ERR_CERTIFICATE_REVOKED' })
+const UNKNOWN: Outcome = Object.freeze({
+  kind: 'unavailable',
+  code: 'ERR_CRL_UNAVAILABLE',
+  retryAfterSeconds: 60,
+  detail: 'no current revocation list of an authority in the path: replace the crl file and reload',
+})
 
 /**
  * Checks the peer's certificate: a path to one of `ca` (RFC 5280), made for client authentication, valid now, with an
- * identity in its subject alternative name that `identities` accepts. It does not look at the subject's common name, at
- * any header, or at revocation (give the TLS server a `crl`).
+ * identity in its subject alternative name, or a key, that `identities` accepts, and with `crl` not revoked according to
+ * lists that are current. It does not look at the subject's common name; without `crl` it does not look up revocation; it
+ * never asks an OCSP responder or distribution point.
  *
- * Throws `TypeError` for a `ca` or `identities` entry that is not usable.
+ * Throws `TypeError` for a `ca`, `identities` or `crl` entry that is not usable.
  */
 export function createMtlsScheme(config: MtlsSchemeConfig, context: Pick<SchemeContext, 'clock'>): Scheme {
   const { name } = config
@@ -52,6 +67,13 @@ export function createMtlsScheme(config: MtlsSchemeConfig, context: Pick<SchemeC
     const problem = patternProblem(pattern)
     if (problem !== undefined) throw new TypeError(`'identities' of '${name}': ${pattern} ${problem}`)
   }
+  const lists = config.crl?.map((base64) => {
+    try {
+      return readRevocationList(Buffer.from(base64, 'base64'))
+    } catch {
+      throw new TypeError(`'crl' of '${name}' has a part that is no revocation list`)
+    }
+  })
   const judged = new WeakMap<PeerCertificate, Judged>()
 
   function judge({ raw, authorized, authorizationError = '', chain = [] }: PeerCertificate): Judged {
@@ -72,7 +94,14 @@ export function createMtlsScheme(config: MtlsSchemeConfig, context: Pick<SchemeC
       const [subject, ...others] = named.identities.filter((identity) => matches(pattern, identity))
       // Two callers in one certificate: choosing one would be a guess.
       if (others.length > 0) return refuse('ERR_CERTIFICATE_IDENTITY', `several of its names match ${pattern}`)
-      if (subject !== undefined) return { paths: paths.map((path) => [path, satisfiedBy(name, path, subject, keyId)]) }
+      if (subject === undefined) continue
+      return {
+        paths: paths.map((path) => ({
+          path,
+          satisfied: satisfiedBy(name, path, subject, keyId),
+          ...(lists === undefined ? { revoked: false, lists: [] } : statusOf(path, lists)),
+        })),
+      }
     }
     return refuse('ERR_CERTIFICATE_IDENTITY', 'none of its names is accepted')
   }
@@ -89,10 +118,13 @@ export function createMtlsScheme(config: MtlsSchemeConfig, context: Pick<SchemeC
     }
     if ('refusal' in known) return known.refusal
     const seconds = Math.floor(clock() / 1000)
-    for (const [path, outcome] of known.paths) if (validityOf(path, seconds) === 'valid') return outcome
-    const [path] = known.paths[0] as readonly [Path, Outcome]
-    const late = validityOf(path, seconds) === 'expired'
-    return { kind: 'invalid', code: late ? 'ERR_CERTIFICATE_EXPIRED' : 'ERR_CERTIFICATE_NOT_YET_VALID' }
+    let first: Outcome | undefined
+    for (const path of known.paths) {
+      const outcome = outcomeAt(path, seconds)
+      if (outcome.kind === 'satisfied') return outcome
+      first ??= outcome
+    }
+    return first as Outcome
   }
 
   return {
@@ -102,7 +134,26 @@ export function createMtlsScheme(config: MtlsSchemeConfig, context: Pick<SchemeC
     // No auth-scheme is registered for it: a challenge only says which kind of credential is missing.
     challenges: [{ scheme: 'MutualTLS', params: [] }],
     authenticate,
+    health() {
+      const seconds = Math.floor(clock() / 1000)
+      // Of several lists of one authority, as while they are exchanged, one is enough.
+      const stale = lists?.some(
+        ({ issuer }) => !lists.some((list) => Buffer.from(list.issuer).equals(issuer) && isCurrent(list, seconds)),
+      )
+      return stale === true ? { ok: false, detail: 'a revocation list is out of date, or not valid yet' } : { ok: true }
+    },
   }
+}
+
+function outcomeAt({ path, satisfied, revoked, lists }: JudgedPath, seconds: number): Outcome {
+  // Also by a list that has run out: nothing is taken off it but what has expired.
+  if (revoked) return REVOKED
+  const validity = validityOf(path, seconds)
+  if (validity !== 'valid') {
+    const code = validity === 'expired' ? 'ERR_CERTIFICATE_EXPIRED' : 'ERR_CERTIFICATE_NOT_YET_VALID'
+    return { kind: 'invalid', code }
+  }
+  return lists.every((group) => group.some((list) => isCurrent(list, seconds))) ? satisfied : UNKNOWN
 }
 
 function refuse(

@@ -477,7 +477,7 @@ describe('life cycle', () => {
       operation: { name: 'GetTask', taskId: 't' },
     })
     expect(() => guard.authorize(authentication, body)).toThrow(TypeError)
-    expect(() => guard.authorize({}, body)).toThrow(TypeError)
+    expect(() => guard.authorize({ hiddenHeaders: [] }, body)).toThrow(TypeError)
   })
 
   it('A58 an anonymous body is not read: not even one that would throw', async () => {
