@@ -1,10 +1,21 @@
 /** Fastify over HTTP/2, where a body needs neither Content-Length nor Transfer-Encoding (RFC 9113 §8.1.1). */
-import { type ClientHttp2Session, type ClientHttp2Stream, connect, type IncomingHttpHeaders } from 'node:http2'
+import { X509Certificate } from 'node:crypto'
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  createSecureServer,
+  type IncomingHttpHeaders,
+} from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { decisionFor, fastifyGuard } from '../../src/adapters/fastify.ts'
+import { peerOf } from '../../src/adapters/node-request.ts'
+import { optionalClientCertificates } from '../../src/guard/client-certificates.ts'
+import type { Peer } from '../../src/types.ts'
 import { API_KEY, makeRig, paySkill, type Rig, rigCard } from '../support/rig.ts'
+import { createAuthority } from '../support/server-certificate.ts'
 
 let rig: Rig
 let fastify: FastifyInstance
@@ -127,5 +138,37 @@ describe('fastifyGuard over HTTP/2', () => {
     await new Promise((resolve) => (stream.closed ? resolve(undefined) : stream.once('close', resolve)))
     const call = { jsonrpc: '2.0', id: 7, method: 'GetTask', params: { id: 't' } }
     expect(await post('/a2a', JSON.stringify(call), KEY)).toMatchObject({ status: 200 })
+  })
+
+  it('the peer of a stream is that of its connection, with the certificate it showed', async () => {
+    const authority = createAuthority()
+    const client = authority.issue('client.example')
+    const peers: Peer[] = []
+    const server = createSecureServer(optionalClientCertificates(authority.issue('localhost')), (request, response) => {
+      peers.push(peerOf(request.socket))
+      response.end()
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const tls = connect(`https://localhost:${(server.address() as AddressInfo).port}`, {
+      ...client,
+      ca: authority.certificate,
+      lookup: (_host, _options, done) => done(null, [{ address: '127.0.0.1', family: 4 }] as never, 4),
+    })
+    try {
+      for (let round = 0; round < 2; round += 1)
+        await new Promise((resolve, reject) => {
+          tls.on('error', reject)
+          const stream = tls.request({ ':path': '/' }).on('end', resolve).on('error', reject)
+          stream.resume()
+        })
+      expect(peers).toHaveLength(2)
+      for (const { address, certificate } of peers) {
+        expect(address).toMatch(/127\.0\.0\.1$/)
+        expect(Buffer.from(certificate?.raw ?? []).equals(new X509Certificate(client.cert).raw)).toBe(true)
+      }
+    } finally {
+      tls.destroy()
+      await new Promise((resolve) => server.close(resolve))
+    }
   })
 })
