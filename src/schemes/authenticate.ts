@@ -71,10 +71,14 @@ function combine(schemes: readonly Scheme[], results: readonly Outcome[], revoke
 /** Malformed before unavailable before invalid; a place that holds a good credential for one scheme is not bad for another. */
 function refusalOf(outcomes: ReadonlyMap<Scheme, Outcome>, heldAt: ReadonlySet<string>): Refusal | undefined {
   let found: Refusal | undefined
+  let place: string | undefined
   for (const [scheme, outcome] of outcomes) {
     if (outcome.kind === 'satisfied' || outcome.kind === 'absent') continue
     if (outcome.kind !== 'malformed' && heldAt.has(scheme.location)) continue
-    if (found === undefined || WEIGHT[outcome.kind] > WEIGHT[found.kind] || moreTelling(outcome, found)) found = outcome
+    const more = found !== undefined && scheme.location === place && moreTelling(outcome, found)
+    if (found !== undefined && WEIGHT[outcome.kind] <= WEIGHT[found.kind] && !more) continue
+    found = outcome
+    place = scheme.location
   }
   return found
 }
@@ -85,7 +89,14 @@ function weightier(a: Refusal | undefined, b: Refusal | undefined): Refusal | un
 
 const WEIGHT = { invalid: 0, unavailable: 1, malformed: 2 } as const
 
-/** Of two schemes reading one token, the one whose issuer it names says more than the one whose issuer it does not. */
+/** Of two schemes reading one token, the one that knows it says more than the one that does not. */
 function moreTelling(outcome: Refusal, found: Refusal): boolean {
-  return outcome.kind === found.kind && found.code === 'ERR_TOKEN_ISSUER' && outcome.code !== 'ERR_TOKEN_ISSUER'
+  return outcome.kind === found.kind && knowledge(outcome.code) > knowledge(found.code)
+}
+
+/** A token of somebody else's, or of another format, is none of the scheme's; one that lacks a scope is good. */
+const NOT_MINE: ReadonlySet<ErrorCode> = new Set(['ERR_TOKEN_ISSUER', 'ERR_TOKEN_MALFORMED'])
+
+function knowledge(code: ErrorCode): number {
+  return NOT_MINE.has(code) ? 0 : code === 'ERR_SCOPE_INSUFFICIENT' ? 2 : 1
 }
