@@ -11,9 +11,9 @@ import { runCommandLine } from '../../src/cli/command-line.ts'
 import { createEgress } from '../../src/egress/index.ts'
 import { createGuard } from '../../src/guard.ts'
 import { sha256Hex } from '../../src/internal/sha256.ts'
+import { MARK } from '../support/leak-watch.ts'
 import { makeRig, NOW, rigCard } from '../support/rig.ts'
 
-const MARK = 'PLANTED'
 const folder = mkdtempSync(join(tmpdir(), 'a2a-trust-secrets-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
@@ -179,6 +179,94 @@ it('of URLs: what is fetched is named by its origin alone', async () => {
   }
   await egress.close()
   expect(said).toHaveLength(4)
+  expect(search(said, [MARK])).toEqual([])
+})
+
+it('of providers and the environment: what an issuer answers, and what it is asked with', async () => {
+  const said: unknown[] = []
+  const say = (...parts: unknown[]) => said.push(...parts)
+  const logger = { debug: say, info: say, warn: say, error: say }
+  const issuer = 'https://issuer.example'
+  const policy = {
+    version: 1,
+    card: rigCard(),
+    audience: 'https://agent.example',
+    schemes: {
+      login: {
+        issuer,
+        token: 'opaque',
+        introspection: {
+          endpoint: `${issuer}/introspect`,
+          client: { id: 'agent', auth: 'post', secret: 'env:CLIENT_SECRET' },
+        },
+      },
+      key: { keys: 'file:k2.json' },
+    },
+  }
+  writeFileSync(join(folder, 'k2.json'), JSON.stringify([{ id: 'k', owner: 'o', sha256: sha256Hex('x') }]))
+  const env = { CLIENT_SECRET: `${MARK}-client-secret-0123456789` }
+  let asked = ''
+  const json = (value: unknown, status = 200) =>
+    new Response(JSON.stringify(value), { status, headers: { 'content-type': 'application/json' } })
+  const answers: (() => Response)[] = [
+    () => json({ error: 'invalid_client', error_description: MARK }, 401),
+    () => json({ error: MARK }, 500),
+    () => new Response(`<html>${MARK}</html>`, { headers: { 'content-type': 'text/html', 'x-debug': MARK } }),
+    () => new Response(`{"active":"${MARK}`, { headers: { 'content-type': 'application/json' } }),
+    () => json({ active: MARK }),
+    () => json({ active: true, iss: MARK, sub: MARK, aud: MARK, scope: MARK, exp: NOW + 60, [MARK]: MARK }),
+    () => json({ active: false, [MARK]: MARK }),
+    () => new Response(null, { status: 302, headers: { location: `https://${MARK}.example/?${MARK}` } }),
+    () => {
+      throw new Error('socket hang up')
+    },
+  ]
+  for (const answer of answers) {
+    let warm = true
+    const guard = await createGuard({
+      policy,
+      baseDir: folder,
+      env,
+      logger,
+      clock: () => NOW * 1000,
+      onDecision: say,
+      fetch: async (_, init) => {
+        asked += String(init?.body)
+        // At start the issuer is asked about nothing in particular.
+        const reply = warm ? () => json({ active: false }) : answer
+        warm = false
+        return reply()
+      },
+    })
+    const rawHeaders = ['a2a-version', '1.0', 'authorization', `Bearer ${MARK}-opaque-token-0123456789`]
+    const decision = await guard.check({ method: 'GET', target: '/tasks/t', rawHeaders })
+    expect(decision.allowed).toBe(false)
+    said.push(decision, guard.health())
+    await guard.close()
+  }
+  const keys = { issuer, algorithms: ['ES256'] }
+  for (const [login, document] of [
+    [{ ...keys }, { issuer: MARK, jwks_uri: `https://${MARK}.example/?${MARK}` }],
+    [{ ...keys }, { issuer, jwks_uri: `http://user:${MARK}@issuer.example/${MARK}` }],
+    [
+      { ...keys, jwks: `${issuer}/jwks` },
+      { keys: [{ kty: 'EC', crv: MARK, kid: 'a-public-name', d: MARK, x: MARK, y: MARK }] },
+    ],
+    [{ ...keys, jwks: `${issuer}/jwks?${MARK}` }, { keys: MARK }],
+  ] as const) {
+    const schemes = { ...policy.schemes, login }
+    await createGuard({
+      policy: { ...policy, schemes },
+      baseDir: folder,
+      logger,
+      fetch: async () => json(document),
+    }).then(async (guard) => {
+      said.push(guard.health())
+      await guard.close()
+    }, say)
+  }
+  expect(asked).toContain(env.CLIENT_SECRET)
+  expect(said.length).toBeGreaterThan(30)
   expect(search(said, [MARK])).toEqual([])
 })
 
