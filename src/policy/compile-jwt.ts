@@ -9,6 +9,7 @@ import type { Report } from './report.ts'
 import { type JwtSchemeSettings, jwtSchemeSchema } from './schema-schemes.ts'
 import type { SchemeInput } from './scheme-input.ts'
 import { quote } from './source.ts'
+import { senderConstraintOf } from './token-schemes.ts'
 import { validMembers } from './validate.ts'
 
 /** `undefined` after reporting what is wrong. */
@@ -38,7 +39,7 @@ export async function compileJwt(
     maxTokenBytes: settings.maxTokenBytes ?? 16_384,
     ...(settings.maxTokenAgeSeconds === undefined ? {} : { maxTokenAgeSeconds: settings.maxTokenAgeSeconds }),
     requiredScopes: settings.requiredScopes ?? [],
-    senderConstraint: settings.senderConstraint ?? 'off',
+    senderConstraint: senderConstraintOf(declared as TokenCardScheme, settings.senderConstraint, input.report),
   }
 }
 

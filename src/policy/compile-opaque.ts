@@ -6,6 +6,7 @@ import type { OpaqueSchemeConfig } from './compiled.ts'
 import { cardUrlOf, checkTransport, discoveryUrls, reportForeignUrl, type TokenCardScheme } from './issuer-urls.ts'
 import { type OpaqueSchemeSettings, opaqueSchemeSchema } from './schema-opaque.ts'
 import type { SchemeInput } from './scheme-input.ts'
+import { senderConstraintOf } from './token-schemes.ts'
 import { validMembers } from './validate.ts'
 
 const IN_THE_CLEAR = 'tokens that travel over http can be read on the way'
@@ -80,7 +81,7 @@ export async function compileOpaque(
     maxTokenBytes: settings.maxTokenBytes ?? 16_384,
     ...(settings.maxTokenAgeSeconds === undefined ? {} : { maxTokenAgeSeconds: settings.maxTokenAgeSeconds }),
     requiredScopes: settings.requiredScopes ?? [],
-    senderConstraint: settings.senderConstraint ?? 'off',
+    senderConstraint: senderConstraintOf(declared, settings.senderConstraint, report),
   }
 }
 

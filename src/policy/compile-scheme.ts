@@ -44,7 +44,7 @@ export async function compileScheme(input: SchemeInput): Promise<SchemeConfig | 
     report.error('ERR_POLICY_SCHEME_MISMATCH', '', message, 'key')
     return undefined
   }
-  if (declared.kind === 'http' && declared.scheme.toLowerCase() !== 'bearer') {
+  if (declared.kind === 'http' && declared.scheme !== 'bearer' && declared.scheme !== 'dpop') {
     const message = `http authentication with ${quote(declared.scheme)} cannot be checked: use Bearer`
     card.report.error('ERR_POLICY_UNSUPPORTED', `${schemePlace(name)}`, message, 'key')
     return undefined

@@ -1,6 +1,7 @@
 /** What JWT and opaque schemes have in common: both read `Authorization`, and both take the tokens of issuers. */
 import { step } from '../protocol/card-reader.ts'
 import type { JwtSchemeConfig, OpaqueSchemeConfig, SchemeConfig } from './compiled.ts'
+import type { TokenCardScheme } from './issuer-urls.ts'
 import type { Report } from './report.ts'
 import { quote } from './source.ts'
 
@@ -11,6 +12,28 @@ export function isTokenScheme(config: SchemeConfig): config is JwtSchemeConfig |
 /** Byte-exact. */
 export function issuersOf(config: JwtSchemeConfig | OpaqueSchemeConfig): readonly string[] {
   return config.type === 'jwt' ? config.issuers.map(({ issuer }) => issuer) : [config.issuer]
+}
+
+/**
+ * The setting, or what the card implies. An `http` scheme of the card names the auth-scheme that callers will use, so one
+ * that the policy would refuse each time is a mistake; the other kinds leave it to the challenge.
+ */
+export function senderConstraintOf(
+  declared: TokenCardScheme,
+  setting: JwtSchemeConfig['senderConstraint'] | undefined,
+  report: Report,
+): JwtSchemeConfig['senderConstraint'] {
+  const isDpop = declared.kind === 'http' && declared.scheme === 'dpop'
+  if (isDpop && setting !== undefined && setting !== 'dpop') {
+    const message = 'the card says DPoP, and that takes senderConstraint: dpop (the default here)'
+    report.error('ERR_POLICY_SCHEME_MISMATCH', '/senderConstraint', message)
+  }
+  if (declared.kind === 'http' && !isDpop && setting === 'dpop') {
+    const message =
+      'the card says Bearer, and no token sent so would be taken: let the card say DPoP, or write optional'
+    report.error('ERR_POLICY_SCHEME_MISMATCH', '/senderConstraint', message)
+  }
+  return setting ?? (isDpop ? 'dpop' : 'off')
 }
 
 /**

@@ -107,6 +107,18 @@ describe('RFC 9449 vectors', () => {
     }
   })
 
+  it('a symmetric algorithm is refused before its key is looked at', async () => {
+    const one = cases.find(({ id }) => id === 'dpop/alg-hs256-jwk-oct') as DpopCase
+    const presented = { kind: 'token', as: 'DPoP', token: one.accessToken as string } as const
+    const outcome = createSenderConstraint('dpop', testContext(NOW * 1000)).judge(
+      presented,
+      { jkt: one.expectedJkt as string },
+      requestTo(one.url, one.method, one.proof),
+      granted,
+    )
+    expect(await outcome).toEqual({ kind: 'invalid', code: 'ERR_DPOP_PROOF', detail: 'alg' })
+  })
+
   it('the proof of RFC 9449 §7.1 holds at its time, and those of token requests are none for a resource', async () => {
     const { cases: published, boundAccessToken } = read('rfc9449.json') as {
       cases: {
@@ -405,9 +417,12 @@ describe('replay', () => {
     await dpop({ key, stores, claims: { jti } })
     await dpop({ key, stores, claims: { jti, htu: 'https://AGENT.test:443/a2a?other', iat: NOW - 1 } })
     await dpop({ key, stores, claims: { jti: 'b' } })
+    const other = 'https://agent.test/rest'
+    await dpop({ key, stores, claims: { jti, htu: other }, source: { urls: () => [other] } })
     await dpop({ stores, claims: { jti } })
+    expect(keys).toHaveLength(5)
     expect(keys[0]).toBe(keys[1])
-    expect(new Set(keys).size).toBe(3)
+    expect(new Set(keys).size).toBe(4)
     expect(keys.every((name) => /^dpop:[A-Za-z0-9_-]{43}$/.test(name))).toBe(true)
   })
 
