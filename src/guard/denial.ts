@@ -46,11 +46,11 @@ export function causeOfHead(
   source: CredentialSource,
   { refusal, parts }: Credentials,
 ): DenialCause | undefined {
-  if (refusal !== undefined) return causeOfRefusal(refusal)
   // Whether or not a scheme wants it: what a proxy says and nobody can read is no reason to go on without it.
   if (source.certificate !== undefined && 'unreadable' in source.certificate) {
     return { reason: 'INVALID_REQUEST', code: 'ERR_CREDENTIAL_MALFORMED' }
   }
+  if (refusal !== undefined) return causeOfRefusal(refusal)
   // A credential that no scheme reads leaves its bearer unknown: it is not nobody, and so not anonymous.
   if (parts.size === 0 && source.headers.all('authorization').length > 0) {
     return { reason: 'UNAUTHENTICATED', code: 'ERR_CREDENTIAL_MISSING' }

@@ -90,12 +90,17 @@ export const addressRange = text.refine(
 
 /** The proxies whose headers are believed. */
 export const trustedProxies = listOf(
-  addressRange.refine((value) => !/\/0+$/.test(value), 'would trust whoever connects: name the proxies alone'),
+  addressRange
+    .refine((value) => !isWide(value), 'is wider than any network of your own (/8, IPv6 /7): name the proxies alone')
+    .refine(
+      (value) => !hasHostBits(value),
+      'is an address with the width of its network: write 10.1.2.3, or 10.0.0.0/8',
+    ),
 )
 
 /** Headers that already have a meaning, which a certificate must not take over. */
 const TAKEN =
-  /^(?:authorization|proxy-.*|cookie|dpop|host|connection|content-.*|transfer-.*|forwarded|x-forwarded-for)$/i
+  /^(?:authorization|proxy-.*|cookie|dpop|host|connection|accept.*|(?:x-)?a2a-.*|content-.*|transfer-.*|forwarded|x-forwarded-for)$/i
 
 /** A header that a proxy sets. With `_` it would be another one to the next server (CGI makes `_` and `-` the same). */
 export const proxyHeader = text
@@ -155,4 +160,16 @@ function isAddress(value: string): boolean {
   return value.includes(':')
     ? !value.includes('%') && ipaddr.IPv6.isValid(value)
     : /^(?:(?:0|[1-9]\d{0,2})\.){3}(?:0|[1-9]\d{0,2})$/.test(value) && ipaddr.IPv4.isValid(value)
+}
+
+function isWide(range: string): boolean {
+  const [base = '', bits] = range.split('/')
+  return bits !== undefined && Number(bits) < (base.includes(':') ? 7 : 8)
+}
+
+function hasHostBits(range: string): boolean {
+  if (!isAddress(range.replace(/\/\d+$/, '')) || !ipaddr.isValidCIDR(range)) return false
+  const kind = range.includes(':') ? ipaddr.IPv6 : ipaddr.IPv4
+  const [address] = ipaddr.parseCIDR(range)
+  return kind.networkAddressFromCIDR(range).toString() !== address.toString()
 }

@@ -1,5 +1,5 @@
 /** Certificates in a proxy's header, over real HTTP to guarded Express and Fastify servers: the test plays the proxy. */
-import { X509Certificate } from 'node:crypto'
+import { createHash, X509Certificate } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, request as httpRequest, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -7,15 +7,17 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import express, { type Request, type Response } from 'express'
+import fc from 'fast-check'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { decisionFor, expressGuard } from '../../src/adapters/express.ts'
 import { decisionFor as fastifyDecisionFor, fastifyGuard } from '../../src/adapters/fastify.ts'
+import { readCertificateHeader } from '../../src/guard/certificate-header.ts'
 import { createGuard, type Guard } from '../../src/guard.ts'
 import { sha256Hex } from '../../src/internal/sha256.ts'
 import type { DecisionEvent } from '../../src/types.ts'
 import { createClientAuthority } from '../support/client-authority.ts'
-import { API_KEY, AUDIENCE, NOW, rigCard } from '../support/rig.ts'
+import { API_KEY, AUDIENCE, makeRig, NOW, rigCard } from '../support/rig.ts'
 
 const read = (name: string): unknown => JSON.parse(readFileSync(new URL(`../vectors/${name}`, import.meta.url), 'utf8'))
 const rfc9440 = read('client-cert-header/rfc9440.json') as {
@@ -324,6 +326,8 @@ describe.each<Format>(['rfc9440', 'xfcc', 'pem'])('%s', (format) => {
   it('a folded line is refused', async () => {
     await use({ format })
     for (const port of Object.values(ports)) {
+      expect(await sendRaw(port, 'x-other: 1')).toMatch(/^HTTP\/1\.1 200 /)
+      seen.length = 0
       expect(await sendRaw(port, `${header}: ${good.slice(0, 300)}\r\n ${good.slice(300)}`)).toMatch(/^HTTP\/1\.1 400 /)
     }
     expect(seen).toEqual([])
@@ -500,5 +504,91 @@ describe('the connection', () => {
     const start = performance.now()
     for (let round = 0; round < 200; round += 1) await guard.check(request(peer, ...line))
     expect((performance.now() - start) / 200).toBeLessThan(5)
+  })
+})
+
+describe('tokens that are bound to a certificate', () => {
+  const clientCertificate = { header: 'Client-Cert', format: 'rfc9440', trustedProxies: ['127.0.0.1'] }
+  const bound = (der: Uint8Array) => ({ cnf: { 'x5t#S256': createHash('sha256').update(der).digest('base64url') } })
+
+  it('are bound to that of the header, and to nothing else', async () => {
+    const rig = await makeRig({ login: { senderConstraint: 'mtls', clientCertificate } })
+    try {
+      const ask = async (address: string, lines: readonly string[], own?: Uint8Array) => {
+        const decision = await rig.guard.check({
+          method: 'POST',
+          target: '/a2a',
+          rawHeaders: ['a2a-version', '1.0', 'authorization', `Bearer ${await rig.token(bound(alice.der))}`, ...lines],
+          body: BODY,
+          peer: { address, ...(own === undefined ? {} : { certificate: { raw: own, authorized: true } }) },
+        })
+        return decision.allowed ? 200 : decision.denial.status
+      }
+      expect(await ask('127.0.0.1', ['client-cert', bytes(alice.der)])).toBe(200)
+      expect(await ask('127.0.0.1', ['client-cert', bytes(victim.der)])).toBe(401)
+      expect(await ask('127.0.0.1', [])).toBe(401)
+      expect(await ask('127.0.0.1', [], alice.der)).toBe(401)
+      expect(await ask('127.0.0.1', ['client-cert', `${bytes(alice.der)}x`])).toBe(400)
+      expect(await ask('127.0.0.1', ['client-cert', `${bytes(alice.der)}x`, 'x-api-key', API_KEY])).toBe(400)
+      expect(rig.events.at(-1)?.unreadableCertificate).toMatch(/byte sequence/)
+      expect(await ask('192.0.2.1', ['client-cert', bytes(alice.der)])).toBe(401)
+      expect(await ask('192.0.2.1', ['client-cert', bytes(victim.der)], alice.der)).toBe(200)
+    } finally {
+      await rig.close()
+    }
+  })
+})
+
+describe('whatever the header holds', () => {
+  const parts = [
+    escaped(alice.cert),
+    alice.der.toString('base64'),
+    'Cert=',
+    'Hash=',
+    'Chain=',
+    '"',
+    '\\',
+    ';',
+    ',',
+    ':',
+    '%',
+    '%0A',
+    '-----BEGIN%20CERTIFICATE-----',
+    ' ',
+    '=',
+    'é',
+  ]
+  it.each<Format>(['rfc9440', 'xfcc', 'pem'])('%s: it is that certificate or unreadable', (format) => {
+    const one = fc.oneof(fc.constantFrom(...parts), fc.string({ maxLength: 4 }))
+    const text = fc.array(one, { maxLength: 8 }).map((list) => list.join(''))
+    fc.assert(
+      fc.property(text, fc.array(text, { maxLength: 2 }), (value, chain) => {
+        const found = readCertificateHeader(format, value, chain)
+        if ('unreadable' in found) return found.unreadable.length > 10
+        return Buffer.from(found.raw).equals(alice.der) && !found.authorized
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('a good one with one character changed, put in or taken out is never read as another', () => {
+    for (const format of ['rfc9440', 'xfcc', 'pem'] as const) {
+      const good = WRITTEN[format](alice.cert)
+      fc.assert(
+        fc.property(
+          fc.nat(good.length - 1),
+          fc.constantFrom(...'A:;,"%=\\ x\u0000'),
+          fc.nat(2),
+          (at, character, kind) => {
+            const put = kind === 2 ? '' : character
+            const changed = good.slice(0, at) + put + good.slice(kind === 0 ? at : at + 1)
+            const found = readCertificateHeader(format, changed, [])
+            // A bit of the certificate itself may change: then it is another one, whose signature does not hold.
+            return 'unreadable' in found || found.raw.length === alice.der.length
+          },
+        ),
+        { numRuns: 500 },
+      )
+    }
   })
 })
