@@ -172,6 +172,10 @@ const CODES = {
   ERR_WEBHOOK_TOKEN: 'The webhook does not carry the token or authorization that was registered',
   ERR_WEBHOOK_EVENT: 'The webhook body is not exactly one A2A event',
   ERR_WEBHOOK_TASK: 'The webhook is about a task that is not expected',
+  ERR_PUSH_CONFIG: 'The push notification config cannot be accepted',
+  ERR_PUSH_CONFIG_LIMIT: 'There are too many push notification configs',
+  ERR_PUSH_CONFIG_SEALED: 'What is secret in a push notification config cannot be decrypted',
+  ERR_WEBHOOK_SENDER_CLOSED: 'The webhook sender is closed',
   ERR_WEBHOOK_DUPLICATE: 'The webhook was accepted before',
 } as const
 

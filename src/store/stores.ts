@@ -62,6 +62,41 @@ export interface OwnershipStore {
   claim(key: string, claimant: Ownership): Ownership | Promise<Ownership>
   /** Afterwards `key` is nobody's. */
   forget(key: string): void | Promise<void>
+/** A push notification config at rest. Everything that is secret is in `sealed`. */
+export interface PushConfigRecord {
+  readonly taskId: string
+  readonly id: string
+  /** Who registered it; only they see it. */
+  readonly owner: string
+  readonly url: string
+  /** A2A version that the config was registered in, and its notifications are sent in. */
+  readonly version: string
+  readonly tenant: string
+  /** Scheme of `authentication`; '' for none. */
+  readonly scheme: string
+  /** Encrypted; '' where there is nothing to hide. */
+  readonly sealed: string
+  /** Which registration this is: a replaced config has another. */
+  readonly revision: string
+}
+
+export interface PushConfigLimits {
+  readonly perTask: number
+  readonly perOwner: number
+  /** Configs that post to one host. */
+  readonly perHost: number
+}
+
+/** Remembers where notifications are sent. */
+export interface PushConfigStore {
+  /**
+   * Adds the record, or replaces the one with its task, owner and id; `full` where it would exceed a limit. Counting and
+   * storing are one step. Throws, or rejects, when it cannot.
+   */
+  put(record: PushConfigRecord, limits: PushConfigLimits): 'stored' | 'full' | Promise<'stored' | 'full'>
+  /** All records of a task, whoever owns them, in order of registration. */
+  list(taskId: string): readonly PushConfigRecord[] | Promise<readonly PushConfigRecord[]>
+  delete(taskId: string, owner: string, id: string): void | Promise<void>
 }
 
 export interface Stores {

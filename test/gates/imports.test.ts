@@ -49,7 +49,7 @@ const OPTIONAL: Readonly<Record<string, RegExp>> = {
   ioredis: /^src\/store\/redis/,
   bullmq: /^$/,
   '@grpc/grpc-js': /^src\/adapters\/grpc/,
-  '@a2a-js/sdk': /^src\/(adapters\/a2a-sdk|cli\/demo\/)/,
+  '@a2a-js/sdk': /^src\/(adapters\/a2a-sdk|webhook\/a2a-sdk|cli\/demo\/)/,
   '@opentelemetry/api': /^$/,
   'prom-client': /^$/,
   'oidc-provider': /^src\/cli\/demo\//,

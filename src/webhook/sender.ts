@@ -1,0 +1,237 @@
+/**
+ * The agent's side: every event of a task to every webhook that was registered for it, in order, signed, and to nowhere
+ * that the guard does not allow.
+ */
+import { randomUUID } from 'node:crypto'
+import { type ErrorCode, TrustError } from '../errors.ts'
+import type { PushConfigRecord } from '../store/stores.ts'
+import { type AttemptConfig, type AttemptContext, type AttemptMessage, attemptDelivery } from './attempt.ts'
+import { createHosts } from './hosts.ts'
+import { createWebhookJwtSigner } from './jwt.ts'
+import { createLanes, type LaneItem, type LaneStep } from './lanes.ts'
+import { pushConfigProblem } from './push-config.ts'
+import type { PushCallContext, PushNotifications } from './push-config-store.ts'
+import {
+  type DeliveryEvent,
+  type PlainPushStore,
+  type SenderSettings,
+  senderSettings,
+  type WebhookSenderOptions,
+} from './sender-options.ts'
+import { serializeEvent, taskIdOf } from './serialize.ts'
+
+export interface WebhookSender {
+  /** The SDK's `PushNotificationSender`: resolves when the event is queued, rejects when the configs cannot be had. */
+  send(streamResponse: unknown, context: PushCallContext, task?: unknown): Promise<void>
+  health(): { readonly ok: boolean; readonly queued: number; readonly openHosts: number }
+  /** Delivers what is queued, for at most `timeoutMs` (default 10 000), and drops the rest, which is reported. */
+  close(timeoutMs?: number): Promise<void>
+}
+
+interface Item extends LaneItem {
+  readonly message: AttemptMessage
+  readonly configId: string
+  readonly origin: string
+  readonly queuedMs: number
+  /** The config, as of now: `undefined` once it is deleted. */
+  readonly find: () => Promise<(AttemptConfig & { readonly end: () => Promise<void> }) | undefined>
+  attempts: number
+}
+
+/**
+ * A drop-in for the SDK's `DefaultPushNotificationSender`. `store` is that of `createPushNotifications`, or any
+ * `PushNotificationStore` of the SDK; only the first guards registration and hides secrets.
+ *
+ * Checked at every connection: that `egress` allows it. Events of one task and config keep their order; a retry is signed
+ * anew under the same `webhook-id`. Queued events are in memory: a crash loses them, and the log says so at start.
+ * Throws `TypeError` quoting the option.
+ */
+export function createWebhookSender(options: WebhookSenderOptions): WebhookSender {
+  const settings = senderSettings(options)
+  const { store, clock, retry, logger } = settings
+  const hosts = createHosts(settings.host)
+  const signer = settings.jwt === undefined ? undefined : createWebhookJwtSigner(settings.jwt)
+  signer?.catch((error: unknown) => logger?.error({ code: codeOf(error) }, 'webhooks cannot be signed'))
+  const context: AttemptContext = {
+    ...settings.attempt,
+    signJwt: signer === undefined ? undefined : async (claims) => (await signer)(claims),
+  }
+  const lanes = createLanes<Item>({ ...settings.queue, attempt, dropped: (item) => report(item, 'dropped') })
+  const stopListening = isGuarded(store)
+    ? store.onChange((taskId, id) => lanes.interrupt(laneOf(taskId, id)))
+    : () => undefined
+  /** The events of one task are queued in the order in which they came, however long each look-up takes. */
+  const turns = new Map<string, Promise<void>>()
+  let closed = false
+  logger?.info({}, 'webhooks wait in memory: a crash loses what is queued')
+
+  async function attempt(item: Item, lane: string, signal: AbortSignal): Promise<LaneStep> {
+    const startMs = clock()
+    if (startMs - item.queuedMs > retry.maxAgeMs) return finish(item, 'expired')
+    const config = await item.find().catch((error: unknown) => (error instanceof Error ? error : new Error('unknown')))
+    if (config === undefined) return finish(item, 'revoked', 'clear')
+    if (config instanceof Error) return again(item, { reason: codeOf(config) })
+    const { host } = new URL(config.url)
+    const waitMs = hosts.take(host, lane, startMs)
+    if (waitMs > 0) return { next: 'wait', delayMs: waitMs }
+    item.attempts += 1
+    const result = await attemptDelivery(item.message, config, context, startMs, signal)
+    const isFault = result.kind === 'retry' && !signal.aborted
+    const next = hosts.release(host, isFault ? 'failed' : result.kind === 'delivered' ? 'ok' : 'neither', clock())
+    if (next !== undefined) lanes.wake(next)
+    // Whatever ended this attempt was about a config that is another now.
+    if (signal.aborted && result.kind !== 'delivered') return { next: 'wait', delayMs: 0 }
+    if (result.kind === 'retry') return again(item, result)
+    if (result.kind === 'gone') await config.end().catch(() => undefined)
+    return finish(item, result.kind, result.kind === 'gone' ? 'clear' : 'done', result)
+  }
+
+  function finish(
+    item: Item,
+    outcome: DeliveryEvent['outcome'],
+    next: 'done' | 'clear' = 'done',
+    facts: { status?: number; reason?: ErrorCode } = {},
+  ): LaneStep {
+    report(item, outcome, facts)
+    return { next }
+  }
+
+  /** Exponential backoff with full jitter, never sooner than the receiver asked. */
+  function again(
+    item: Item,
+    { retryAfterMs = 0, ...facts }: { status?: number; reason?: ErrorCode; retryAfterMs?: number },
+  ): LaneStep {
+    const ceilingMs = Math.min(retry.maxMs, retry.baseMs * 2 ** Math.min(item.attempts - 1, 30))
+    const delayMs = Math.max(retryAfterMs, Math.ceil(settings.random() * ceilingMs))
+    if (clock() + delayMs - item.queuedMs > retry.maxAgeMs) return finish(item, 'expired', 'done', facts)
+    report(item, 'retry', facts)
+    return { next: 'wait', delayMs }
+  }
+
+  function report(
+    { message: { id, taskId }, configId, origin, attempts }: Item,
+    outcome: DeliveryEvent['outcome'],
+    { status, reason }: { status?: number; reason?: ErrorCode } = {},
+  ): void {
+    const facts = { ...(status === undefined ? {} : { status }), ...(reason === undefined ? {} : { reason }) }
+    const event: DeliveryEvent = Object.freeze({ id, taskId, configId, origin, attempt: attempts, outcome, ...facts })
+    if (outcome !== 'delivered') logger?.warn({ ...event }, 'a webhook was not delivered')
+    try {
+      settings.onDelivery?.(event)
+    } catch (error) {
+      logger?.error({ error: error instanceof Error ? error.name : 'not an Error' }, '"onDelivery" threw')
+    }
+  }
+
+  async function enqueue(event: unknown, task: unknown, context: PushCallContext, taskId: string): Promise<void> {
+    const targets = isGuarded(store) ? await guardedTargets(store, taskId) : await plainTargets(store, taskId, context)
+    if (targets.length === 0) return
+    const written = await serializeEvent(event, task)
+    for (const { configId, version, url, find } of targets) {
+      const { body, contentType, final } = written.as(version)
+      const message = { id: `msg_${randomUUID().replaceAll('-', '')}`, taskId, version, body, contentType }
+      const origin = URL.canParse(url) ? new URL(url).origin : 'invalid URL'
+      lanes.push(laneOf(taskId, configId), {
+        message,
+        configId,
+        origin,
+        final,
+        queuedMs: clock(),
+        find,
+        attempts: 0,
+      })
+    }
+  }
+
+  /** Known at once for a store in memory, so that a task without webhooks costs nothing. */
+  function hasNone(taskId: string): boolean {
+    const known = isGuarded(store) && !turns.has(taskId) ? store.records(taskId) : undefined
+    return Array.isArray(known) && known.length === 0
+  }
+
+  return Object.freeze({
+    send(streamResponse: unknown, context: PushCallContext, task?: unknown) {
+      const taskId = taskIdOf(streamResponse)
+      if (taskId === '') return Promise.resolve()
+      if (hasNone(taskId)) return Promise.resolve()
+      if (closed) return Promise.reject(new TrustError('ERR_WEBHOOK_SENDER_CLOSED'))
+      // The agent goes on with its objects while earlier events are looked up.
+      const [event, taskNow] = structuredClone([streamResponse, task])
+      const turn = (turns.get(taskId) ?? Promise.resolve())
+        .catch(() => undefined)
+        .then(() => enqueue(event, taskNow, context, taskId))
+      turns.set(taskId, turn)
+      return turn.finally(() => {
+        if (turns.get(taskId) === turn) turns.delete(taskId)
+      })
+    },
+    health: () => ({ ok: !closed && hosts.open === 0, queued: lanes.queued, openHosts: hosts.open }),
+    async close(timeoutMs = 10_000) {
+      closed = true
+      await Promise.allSettled(turns.values())
+      await lanes.drain(timeoutMs)
+      stopListening()
+    },
+  })
+}
+
+interface Target {
+  readonly configId: string
+  readonly version: string
+  readonly url: string
+  readonly find: Item['find']
+}
+
+function laneOf(taskId: string, configId: string): string {
+  return JSON.stringify([taskId, configId])
+}
+
+function isGuarded(store: SenderSettings['store']): store is PushNotifications {
+  return 'records' in store
+}
+
+async function guardedTargets(store: PushNotifications, taskId: string): Promise<Target[]> {
+  return (await store.records(taskId)).map((record) => {
+    const same = (one: PushConfigRecord) => one.id === record.id && one.owner === record.owner
+    return {
+      configId: record.id,
+      version: record.version,
+      url: record.url,
+      async find() {
+        const now = (await store.records(taskId)).find(same)
+        // A body is written in the version of its registration; another version is another receiver.
+        if (now === undefined || now.version !== record.version) return undefined
+        const { token, credentials } = store.open(now)
+        return { url: now.url, token, scheme: now.scheme, credentials, end: () => store.end(now) }
+      },
+    }
+  })
+}
+
+/** A store of the SDK's: it knows configs by the caller whose event this is, and is asked as the SDK asks it. */
+async function plainTargets(store: PlainPushStore, taskId: string, context: PushCallContext): Promise<Target[]> {
+  const load = async () => {
+    if (store.loadWithMetadata !== undefined) return store.loadWithMetadata(taskId, context)
+    const wireVersion = context.requestedVersion || '0.3'
+    return (await store.load(taskId, context)).map((config) => ({ config, wireVersion }))
+  }
+  return (await load()).map(({ config, wireVersion }) => ({
+    configId: config.id,
+    version: wireVersion,
+    url: config.url,
+    async find() {
+      const now = (await load()).find((one) => one.config.id === config.id)?.config
+      if (now === undefined) return undefined
+      const { url, token = '', authentication } = now
+      const { scheme = '', credentials = '' } = authentication ?? {}
+      // What this store let in unchecked is checked here, before any of it becomes a header.
+      const problem = pushConfigProblem({ ...now, taskId })
+      if (problem !== undefined) throw new TrustError('ERR_PUSH_CONFIG', { details: { problem } })
+      return { url, token, scheme, credentials, end: () => store.delete(taskId, context, config.id) }
+    },
+  }))
+}
+
+function codeOf(error: unknown): ErrorCode {
+  return error instanceof TrustError ? error.code : 'ERR_STORE_UNAVAILABLE'
+}
