@@ -62,6 +62,8 @@ export interface OwnershipStore {
   claim(key: string, claimant: Ownership): Ownership | Promise<Ownership>
   /** Afterwards `key` is nobody's. */
   forget(key: string): void | Promise<void>
+}
+
 /** A push notification config at rest. Everything that is secret is in `sealed`. */
 export interface PushConfigRecord {
   readonly taskId: string

@@ -43,14 +43,14 @@ const PASSING_STATUS = new Set([408, 425, 429])
 export async function attemptDelivery(
   message: AttemptMessage,
   config: AttemptConfig,
-  { egress: { fetch }, ...context }: AttemptContext,
+  { egress, ...context }: AttemptContext,
   nowMs: number,
   signal: AbortSignal,
 ): Promise<AttemptResult> {
   try {
     const headers = await headersOf(message, config, context, Math.floor(nowMs / 1000))
     const { body } = message
-    const response = await fetch(config.url, { method: 'POST', headers, body, redirect: 'error', signal })
+    const response = await egress.fetch(config.url, { method: 'POST', headers, body, redirect: 'error', signal })
     await response.body?.cancel().catch(() => undefined)
     return resultOf(response.status, response.headers.get('retry-after'), nowMs)
   } catch (error) {

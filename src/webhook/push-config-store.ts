@@ -224,7 +224,7 @@ function shown({ record, token, credentials }: DeliveryConfig): PushConfig {
 
 function limitsOf(given: Partial<PushConfigLimits> | undefined): PushConfigLimits {
   const limits = { ...DEFAULT_LIMITS, ...given }
-  assertKnownOptions('limits', limits, Object.keys(DEFAULT_LIMITS))
+  assertKnownOptions('limits', limits, ['perTask', 'perOwner', 'perHost'])
   for (const [name, value] of Object.entries(limits))
     if (!Number.isSafeInteger(value) || value < 1) throw new TypeError(`"limits.${name}" must be a whole number from 1`)
   return Object.freeze(limits)

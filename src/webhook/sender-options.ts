@@ -166,11 +166,12 @@ function secretsByOrigin(
 
 function wholeNumbers<N extends string>(
   option: string,
-  given: Readonly<Partial<Record<N, number>>>,
+  given: Partial<Record<N, number>>,
   ranges: Readonly<Record<N, readonly [usual: number, min: number, max: number]>>,
 ): Readonly<Record<N, number>> {
-  assertKnownOptions(option, given, Object.keys(ranges))
-  const entries = (Object.keys(ranges) as N[]).map((name) => {
+  const names = Object.keys(ranges) as N[]
+  assertKnownOptions(option, given, names)
+  const entries = names.map((name) => {
     const [usual, min, max] = ranges[name]
     const value = given[name] ?? usual
     if (!Number.isSafeInteger(value) || value < min || value > max)
