@@ -89,6 +89,8 @@ export interface Guard {
   readonly skills: readonly string[]
   /** Where the schemes look for credentials: `header:x-api-key`, `query:key`, `cookie:sid`. */
   readonly credentialLocations: readonly string[]
+  /** Headers that the policy says name a caller: lower case, with `-`; one may end in `*`. No handler sees them. */
+  readonly identityHeaders: readonly string[]
   /** Whose tasks and contexts are: for an agent that tells the guard itself what it makes. See docs/ownership.md. */
   readonly ownership: GuardOwnership
 }
@@ -328,6 +330,9 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     },
     get skills() {
       return [...current.policy.card.skills.keys()]
+    },
+    get identityHeaders() {
+      return current.policy.identityHeaders
     },
     get credentialLocations() {
       return current.credentialLocations

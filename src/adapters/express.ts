@@ -75,7 +75,7 @@ async function allow(
   if (!decision.allowed) return refuse(req, res, decision.denial)
   // What nobody could decide on (bytes that are no JSON, on an operation without a body) is not handed on.
   req.body = Buffer.isBuffer(body) ? undefined : body
-  stripRequest(req, credentialPlaces(guard.credentialLocations), keepCredential, authentication.hiddenHeaders)
+  stripRequest(req, credentialPlaces(guard), keepCredential, authentication.hiddenHeaders)
   rememberDecision(req, guard, decision)
   for (const [name, value] of Object.entries(decision.headers ?? {})) res.setHeader(name, value)
   return true

@@ -74,7 +74,7 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
     const decision = await guard.authorize(pending.authentication, body)
     if (!decision.allowed) return send(request, reply, decision.denial)
     pending.body = Buffer.isBuffer(body) ? undefined : body
-    const places = credentialPlaces(guard.credentialLocations)
+    const places = credentialPlaces(guard)
     stripRequest(request.raw, places, keepCredential, pending.authentication.hiddenHeaders)
     if (!keepCredential) stripParsed(request, places)
     rememberDecision(request.raw, guard, decision)

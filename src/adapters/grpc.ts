@@ -146,7 +146,7 @@ function withoutCredentials(
   hidden: readonly string[],
 ): Metadata {
   const kept = received.clone()
-  const places = credentialPlaces(guard.credentialLocations)
+  const places = credentialPlaces(guard)
   for (const name of Object.keys(received.toJSON())) {
     if (isStripped(name.replace(/-bin$/, ''), places, keepCredential, hidden)) kept.remove(name)
   }

@@ -3,21 +3,8 @@
  * somebody. Handlers pass their headers on more often than they know (the SDK puts them into the executor's context).
  */
 import type { IncomingMessage } from 'node:http'
-
-/** Headers that proxies use to name a caller. Nothing in front of the guard is trusted to have set them. */
-const IDENTITY = new RegExp(
-  [
-    '(?:x-)?(?:forwarded-|remote-|authenticated-|auth-)?(?:user|username|userid|email|groups?|roles?|principal|subject|preferred-username|impersonate)(?:-(?:id|name|email|groups?|roles?|type|extra.*))?',
-    'x-(?:auth|auth-request|authenticated)-.*',
-    'x-(?:ssl|tls)-.*|ssl-client-.*|x-client-(?:cert|dn|subject|san|verify).*|client-cert(?:-chain)?|x-forwarded-(?:client|tls)-.*',
-    'x-(?:a2a-agent|spiffe|amzn-oidc|goog-iap|goog-authenticated|ms-client-principal|ms-token|jwt|impersonate|remote)(?:-.*)?|impersonate-.*',
-    'x-tenant(?:-id)?',
-  ]
-    .map((part) => `(?:${part})`)
-    .join('|')
-    .replace(/^/, '^(?:')
-    .replace(/$/, ')$'),
-)
+import type { Guard } from '../guard.ts'
+import { namesCaller } from './identity-headers.ts'
 
 /** Always credentials, whether a scheme reads them or not. */
 const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie', 'dpop'])
@@ -27,17 +14,29 @@ export interface CredentialPlaces {
   readonly headers: ReadonlySet<string>
   readonly query: ReadonlySet<string>
   readonly cookies: ReadonlySet<string>
+  /** Whether the policy says that a header names a caller. `name` in lower case, `_` turned into `-`. */
+  readonly names: (name: string) => boolean
 }
 
 const known = new WeakMap<readonly string[], CredentialPlaces>()
 
-/** From the places that schemes read, as `Scheme.location` writes them. Made once for each list. */
-export function credentialPlaces(locations: readonly string[]): CredentialPlaces {
+/** From the places that schemes read, as `Scheme.location` writes them, and the policy's list. Made once for each policy. */
+export function credentialPlaces({
+  credentialLocations: locations,
+  identityHeaders,
+}: Pick<Guard, 'credentialLocations' | 'identityHeaders'>): CredentialPlaces {
   const made = known.get(locations)
   if (made !== undefined) return made
   const named = (kind: string) =>
     new Set(locations.filter((one) => one.startsWith(`${kind}:`)).map((one) => one.slice(kind.length + 1)))
-  const places = { headers: named('header'), query: named('query'), cookies: named('cookie') }
+  const beginnings = identityHeaders.filter((name) => name.endsWith('*')).map((name) => name.slice(0, -1))
+  const places = {
+    headers: named('header'),
+    query: named('query'),
+    cookies: named('cookie'),
+    names: (name: string) =>
+      identityHeaders.includes(name) || beginnings.some((beginning) => name.startsWith(beginning)),
+  }
   known.set(locations, places)
   return places
 }
@@ -75,7 +74,7 @@ export function isStripped(
   const name = header.toLowerCase()
   const plain = name.replaceAll('_', '-')
   if (hidden.includes(plain)) return true
-  if (IDENTITY.test(plain) && !places.headers.has(name)) return true
+  if ((namesCaller(plain) || places.names(plain)) && !places.headers.has(name)) return true
   return !keepCredential && (CREDENTIALS.has(plain) || places.headers.has(name))
 }
 

@@ -66,7 +66,7 @@ export function webGuard(guard: Guard, options: WebGuardOptions = {}): WebGuard 
     if (!decision.allowed) return respond(decision.denial)
     // What nobody could decide on (bytes that are no JSON, on an operation without a body) is not handed on.
     const bytes = body instanceof Uint8Array ? undefined : read.bytes
-    const places = credentialPlaces(guard.credentialLocations)
+    const places = credentialPlaces(guard)
     const drop = (name: string) => isStripped(name, places, keepCredential, authentication.hiddenHeaders)
     // Proxies and pages tell the URL in headers of their own.
     const told = (text: string) => (keepCredential ? text : withoutParameters(text, places.query))

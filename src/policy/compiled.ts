@@ -25,6 +25,8 @@ export interface CompiledPolicy {
   readonly ownership: OwnershipRules
   readonly limits: LimitConfig
   readonly revoked: readonly RevocationEntry[]
+  /** Lower case, `-` for `_`; the last character may be `*`. */
+  readonly identityHeaders: readonly string[]
   readonly dpop: DpopConfig
   readonly egress: EgressConfig
   /** Where trusted proxies put the caller's certificate: one place for all schemes. */

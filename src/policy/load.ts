@@ -163,6 +163,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
       share: { tenant: false, delegates: false, ...sections.ownership?.share } as SharingRules,
     },
     limits: compileLimits(sections.limits),
+    identityHeaders: (sections.identityHeaders ?? []).map((name) => name.toLowerCase().replaceAll('_', '-')),
     revoked: (sections.revoked ?? []).map(revocationEntry),
     dpop,
     egress: (sections.egress ?? {}) as EgressConfig,

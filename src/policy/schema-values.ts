@@ -107,6 +107,12 @@ export const proxyHeader = text
   .regex(/^[A-Za-z0-9-]+$/, 'must be the name of a header: letters, digits and -')
   .refine((value) => !TAKEN.test(value), 'is a header with another meaning')
 
+/** Exact, or a beginning that is long enough to mean somebody. */
+export const identityHeader = text.regex(
+  /^(?:[A-Za-z0-9_-]+|[A-Za-z0-9][A-Za-z0-9_-]{2,}[-_]\*)$/,
+  'must be the name of a header, or its beginning up to a - and *, such as x-acme-*',
+)
+
 export const rate = z
   .string('must be a count per sec, min or hour, such as 600/min')
   .regex(/^[1-9][0-9]{0,6}\/(?:sec|min|hour)$/, 'must be a count per sec, min or hour, such as 600/min')

@@ -11,6 +11,7 @@ import {
   hasMembers,
   host,
   identifier,
+  identityHeader,
   listOf,
   oneOrMore,
   path,
@@ -213,6 +214,12 @@ export const policySchema = z
       })
       .optional()
       .meta({ description: "Where proxies put the caller's address. Default: the address of the connection counts." }),
+    identityHeaders: listOf(identityHeader)
+      .optional()
+      .meta({
+        description: 'Further headers in which something in front names callers. No handler sees them.',
+        examples: ['[x-acme-user, x-acme-identity-*]'],
+      }),
     webhooks: z
       .strictObject({
         allow: listOf(text).optional(),

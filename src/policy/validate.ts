@@ -114,7 +114,7 @@ function wording(issue: RawIssue): string | undefined {
   switch (issue.code) {
     case 'unrecognized_keys': {
       const known = knownKeys(issue.inst)
-      const all = known.length > 0 && known.length <= 20 ? `; known here: ${known.join(', ')}` : ''
+      const all = known.length > 0 && known.length <= 32 ? `; known here: ${known.join(', ')}` : ''
       return issue.keys.map((key) => `${quote(key)} has no meaning here${didYouMean(key, known) || all}`).join('\n')
     }
     case 'invalid_type':
