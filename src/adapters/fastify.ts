@@ -22,6 +22,9 @@ export interface FastifyGuardOptions {
   readonly keepCredential?: boolean
 }
 
+/** The media type that A2A v1.0 registers for itself; its clients send HTTP+JSON as this. */
+const A2A_JSON = 'application/a2a+json'
+
 interface Pending {
   readonly authentication: Authentication
   /** What was decided on. */
@@ -39,7 +42,7 @@ interface Pending {
  * ```
  *
  * Headers are authenticated in `onRequest`. The body is read in `preParsing`, before any parser, and `request.body` becomes
- * the very value that was decided on. Routes registered outside of the context, or before the plugin in it, are not guarded.
+ * the very value that was decided on. Routes registered outside of the context are not guarded.
  */
 export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fastify, options) => {
   assertKnownOptions('fastifyGuard', options, ['guard', 'mount', 'binding', 'keepCredential'])
@@ -49,6 +52,10 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
     throw new TypeError('"binding" must be JSONRPC or HTTP+JSON')
   checkMount(mount)
   const pendings = new WeakMap<FastifyRequest, Pending>()
+
+  // Fastify knows JSON by one name only. What is parsed is not what is handed on: see `preValidation`.
+  if (!fastify.hasContentTypeParser(A2A_JSON))
+    fastify.addContentTypeParser(A2A_JSON, { parseAs: 'buffer' }, (_request, _bytes, done) => done(null))
 
   fastify.addHook('onRequest', async (request, reply) => {
     const { rawHeaders, target } = originalHead(request.raw)

@@ -95,7 +95,8 @@ export function stripRequest(
   // HTTP/2 has the URL among its headers, and proxies and pages tell it in others.
   const told: Told | undefined =
     keepCredential || places.query.size === 0 ? undefined : (value) => withoutParameters(value, places.query)
-  const { headers, headersDistinct, rawHeaders, rawTrailers } = request
+  // Fastify's `inject` makes requests without trailers.
+  const { headers, headersDistinct, rawHeaders, rawTrailers = [] } = request
   stripTable(headers, drop, told)
   stripTable(headersDistinct, drop, told)
   if (rawTrailers.length > 0) {

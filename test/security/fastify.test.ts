@@ -141,6 +141,47 @@ describe('fastifyGuard', () => {
     expect(await (await post('/outside', '{}')).json()).toEqual({ decision: null })
   })
 
+  it('guards the whole context: routes before the plugin, routes below it, what is not found, and injected requests', async () => {
+    const ran: string[] = []
+    const app = Fastify()
+    await app.register(
+      context(async (agent) => {
+        agent.get('/a2a/tasks/:id', async () => ran.push('before'))
+        await agent.register(fastifyGuard, { guard: rig.guard, mount: '/a2a' })
+        await agent.register(
+          context(async (child) => {
+            child.get('/a2a/tasks', async () => ran.push('below'))
+          }),
+        )
+        agent.setNotFoundHandler(async () => ran.push('not found'))
+      }),
+    )
+    const ask = async (method: 'GET' | 'HEAD' | 'OPTIONS', url: string, headers: object = {}) =>
+      (await app.inject({ method, url, headers: { 'a2a-version': '1.0', ...headers } })).statusCode
+    for (const url of ['/a2a/tasks/1', '/a2a/tasks', '/a2a/nothing']) expect(await ask('GET', url)).toBe(401)
+    expect(await ask('OPTIONS', '/a2a/tasks')).toBe(401)
+    // Fastify answers HEAD wherever it answers GET.
+    expect(await ask('HEAD', '/a2a/tasks', KEY)).toBe(403)
+    expect(ran).toEqual([])
+    expect([await ask('GET', '/a2a/tasks/1', KEY), await ask('GET', '/a2a/tasks', KEY)]).toEqual([200, 200])
+    expect(ran).toEqual(['before', 'below'])
+    await app.close()
+  })
+
+  it.each(['application/a2a+json', 'application/json', 'application/a2a+json; charset=utf-8'])(
+    'reads %s, which HTTP+JSON is sent as',
+    async (type) => {
+      const app = Fastify()
+      const seen: unknown[] = []
+      await app.register(fastifyGuard, { guard: rig.guard, mount: '/a2a' })
+      app.post('/a2a/message:send', async (request) => seen.push(request.body))
+      const headers = { 'content-type': type, 'a2a-version': '1.0', ...KEY }
+      const sent = await app.inject({ method: 'POST', url: '/a2a/message:send', payload: '{"message":{}}', headers })
+      expect([sent.statusCode, seen]).toEqual([200, [{ message: {} }]])
+      await app.close()
+    },
+  )
+
   it('"mount" must be a path', async () => {
     await expect(Fastify().register(fastifyGuard, { guard: rig.guard, mount: 'a2a/' })).rejects.toThrow(/^"mount"/)
   })
