@@ -129,6 +129,19 @@ function http(operation: OperationName, version: ProtocolVersion, route: string,
 const legacyName = 'tasks/t-1'
 const legacyConfigName = `${legacyName}/pushNotificationConfigs/c-1`
 
+const legacyBody = {
+  message: { messageId: 'm-1', role: 'ROLE_USER', content: [{ text: 'hello' }], metadata: { skillId: 'echo' } },
+}
+/** HTTP+JSON 0.3, where its body is not that of 1.0. */
+const LEGACY_BODIES: Partial<Readonly<Record<OperationName, object>>> = {
+  SendMessage: legacyBody,
+  SendStreamingMessage: legacyBody,
+  CreateTaskPushNotificationConfig: {
+    name: legacyConfigName,
+    pushNotificationConfig: { id: 'c-1', url: config.url },
+  },
+}
+
 /** gRPC 1.0: ProtoJSON, as on JSON-RPC. gRPC 0.3: method (`null`: none) and message as the SDK's decoder writes it. */
 const grpcRows: Readonly<Record<OperationName, readonly [string | null, object?]>> = {
   SendMessage: ['SendMessage', { request: legacyProtoMessage() }],
@@ -175,7 +188,7 @@ export const contractRequests: readonly ContractRequest[] = rows.flatMap(
     jsonRpc(operation, '1.0', operation, params),
     jsonRpc(operation, '0.3', legacyMethod, legacyParams),
     http(operation, '1.0', route, body),
-    ...(legacyRoute === null ? [] : [http(operation, '0.3', legacyRoute, body)]),
+    ...(legacyRoute === null ? [] : [http(operation, '0.3', legacyRoute, LEGACY_BODIES[operation] ?? body)]),
     grpc(operation, '1.0', `/lf.a2a.v1.A2AService/${operation}`, params),
     ...grpcLegacy(operation),
   ],
