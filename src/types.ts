@@ -75,7 +75,57 @@ export interface Operation {
   readonly requestId?: JsonRpcId
 }
 
-export type SchemeKind = 'apiKey' | 'http' | 'oauth2' | 'openIdConnect' | 'mtls'
+/** What a credential was checked as. `http` is a signed bearer token, `custom` whatever a function in code checked. */
+export type SchemeKind = 'apiKey' | 'http' | 'oauth2' | 'openIdConnect' | 'mtls' | 'basic' | 'custom'
+
+/**
+ * Checks the credential of a scheme whose policy says `custom: true`. As an object it can also say what the challenge of
+ * a 401 carries, such as the nonce of Digest: asked for at each denial that names the scheme, synchronous, names and
+ * values as in `WWW-Authenticate`, unquoted; a `realm` takes the place of the guard's.
+ */
+export type CustomScheme =
+  | CustomAuthenticate
+  | { readonly authenticate: CustomAuthenticate; readonly challenge?: () => Readonly<Record<string, string>> }
+
+/**
+ * Answers who the caller is, or `null`: the credential does not hold (401). It is called only when there is a credential
+ * at the scheme's place. What it throws, and no answer before `signal` aborts, is a 503; `undefined` or a result of
+ * another shape is a fault of this process (500). Neither is ever an allow.
+ */
+export type CustomAuthenticate = (
+  material: CustomMaterial,
+  options: { readonly signal: AbortSignal },
+) => CustomResult | null | Promise<CustomResult | null>
+
+/** What the caller presented. Frozen. */
+export interface CustomMaterial {
+  /** Name of the scheme in the card. */
+  readonly scheme: string
+  /** What follows the auth-scheme in `Authorization`, or the value of the header, parameter or cookie; '' for mtls. */
+  readonly credentials: string
+  /** The headers that the policy lists for this scheme, lower case, with every value sent; empty lists where absent. */
+  readonly headers: Readonly<Record<string, readonly string[]>>
+  readonly method: string
+  /** As received, with the query. */
+  readonly target: string
+  readonly address?: string
+  /** Only one that the TLS stack, or a trusted proxy, has verified. */
+  readonly certificate?: PeerCertificate
+}
+
+/** Who the caller is. Members other than these are a fault. */
+export interface CustomResult {
+  readonly subject: string
+  readonly scopes?: readonly string[]
+  /** Only with `tenants: true` in the policy. */
+  readonly tenant?: string
+  readonly clientId?: string
+  /** JSON, at most 16384 characters. */
+  readonly claims?: Readonly<Record<string, unknown>>
+  /** Unix seconds. */
+  readonly expiresAt?: number
+  readonly credential?: CredentialName
+}
 
 /** Who the caller is, once verified. Built only from verified credentials. */
 export interface Principal {

@@ -1,7 +1,8 @@
-/** `keys generate --api-key` and `keys hash`: keys for callers, and the entries that let a policy know them. */
+/** `keys generate --api-key` and `keys hash [--password]`: keys and passwords for callers, and the entries that let a policy know them. */
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { generateApiKey, KEY_ID, readApiKey } from '../internal/api-key-format.ts'
+import { hashPassword } from '../internal/password-hash.ts'
 import { sha256Hex } from '../internal/sha256.ts'
 import { createFiles } from './files.ts'
 import { exit, fail, type Io, itemsOf, readAll } from './io.ts'
@@ -74,13 +75,27 @@ export async function keysGenerateApiKeyCommand(args: readonly string[], io: Io)
 /**
  * `keys hash [--id ID --owner OWNER] [--json]`: the SHA-256 of each API key on stdin, one a line. With id and owner, for
  * one key: an entry for the policy's key file.
+ *
+ * `keys hash --password [--user NAME [--owner OWNER]] [--json]`: the scrypt hash of the one password on stdin, or with a
+ * user the entry for the users file of a Basic scheme.
  */
 export async function keysHashCommand(args: readonly string[], io: Io): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
-    options: { id: { type: 'string' }, owner: { type: 'string' }, json: { type: 'boolean' } },
+    options: {
+      id: { type: 'string' },
+      owner: { type: 'string' },
+      password: { type: 'boolean' },
+      user: { type: 'string' },
+      json: { type: 'boolean' },
+    },
   })
   const { id, owner } = values
+  if (values.password === true) return hashOnePassword(values, io)
+  if (values.user !== undefined) {
+    fail(io, '--user is for passwords', 'keys hash --password --user NAME')
+    return exit.usage
+  }
   if ((id === undefined) !== (owner === undefined) || (id !== undefined && !(isLabel(id) && isLabel(owner)))) {
     fail(io, 'keys hash needs --id and --owner together')
     return exit.usage
@@ -106,6 +121,39 @@ export async function keysHashCommand(args: readonly string[], io: Io): Promise<
   return exit.ok
 }
 
+/** What NIST SP 800-63B-4 §3.1.1.2 asks of a password that is the only factor. */
+const MIN_PASSWORD = 15
+
+async function hashOnePassword(
+  { user, owner, id, json = false }: { user?: string; owner?: string; id?: string; json?: boolean },
+  io: Io,
+): Promise<number> {
+  const name = user?.normalize('NFC')
+  if (id !== undefined || (owner !== undefined && !(isLabel(owner) && name !== undefined))) {
+    fail(io, 'keys hash --password takes --user NAME, and with it --owner OWNER')
+    return exit.usage
+  }
+  if (name !== undefined && (!isLabel(name) || name.includes(':'))) {
+    fail(io, '--user must be a name without a colon (RFC 7617 §2)')
+    return exit.usage
+  }
+  const lines = itemsOf(await readAll(io))
+  // As callers are read (RFC 8265 §4).
+  const [password = ''] = lines.map((line) => line.normalize('NFC'))
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused (RFC 7617 §2)
+  const unreadable = /[\u0000-\u001f\u007f-\u009f\ufffd]/.test(password)
+  if (lines.length !== 1 || unreadable || [...password].length < MIN_PASSWORD || password.length > 512) {
+    const one = `one password of ${MIN_PASSWORD} to 512 characters, without control characters`
+    fail(io, `stdin must hold ${one}`, "openssl rand -base64 24 | tr -d '\\n' | tee partner.password makes one")
+    return exit.invalid
+  }
+  const scrypt = await hashPassword(password)
+  const entry = { user: name, scrypt, owner }
+  if (json) io.stdout.write(`${JSON.stringify(entry)}\n`)
+  else io.stdout.write(name === undefined ? `${scrypt}\n` : yamlEntry(entry))
+  return exit.ok
+}
+
 function problemOf(key: string): string | undefined {
   if (!API_KEY.test(key)) return 'an API key has 16 to 1024 visible ASCII characters'
   return readApiKey(key)?.intact === false ? 'the checksum of the key is wrong: it is mistyped or not whole' : undefined
@@ -122,9 +170,8 @@ function rfc3339(seconds: number): string {
 }
 
 /** One entry of a list. Texts are written as JSON, which YAML reads alike; what can only be a plain word is not quoted. */
-export function yamlEntry(entry: Readonly<Record<string, unknown>>): string {
-  const lines = Object.entries(entry).map(
-    ([name, value]) => `${name}: ${name === 'sha256' ? String(value) : JSON.stringify(value)}`,
-  )
+function yamlEntry(entry: Readonly<Record<string, unknown>>): string {
+  const members = Object.entries(entry).filter(([, value]) => value !== undefined)
+  const lines = members.map(([name, value]) => `${name}: ${name === 'sha256' ? String(value) : JSON.stringify(value)}`)
   return `- ${lines.join('\n  ')}\n`
 }

@@ -22,6 +22,7 @@ usage:
   a2a-trust keys generate -o FILE [--alg ES256] [--kid ID] [--example] [--json]
   a2a-trust keys generate --api-key --owner OWNER [--id ID] [--scopes 'A B'] [--tenant T] [--not-before TIME] [--expires TIME] [-o FILE] [--json]
   a2a-trust keys hash [--id ID --owner OWNER] [--json]
+  a2a-trust keys hash --password [--user NAME [--owner OWNER]] [--json]
   a2a-trust keys jwks FILE… [--json]
   a2a-trust keys certs --dir DIR [--identity URI] [--days N] [--json]
   a2a-trust demo [--serve]

@@ -3,7 +3,7 @@ import { type Shortfall, shortfallsOf } from '../policy/evaluate.ts'
 import { isTokenScheme } from '../policy/token-schemes.ts'
 import type { Credentials } from '../schemes/authenticate.ts'
 import type { Challenge, Outcome, Scheme } from '../schemes/scheme.ts'
-import type { DenialReason } from '../types.ts'
+import type { DenialReason, SchemeKind } from '../types.ts'
 import type { Loaded } from './load.ts'
 
 /** One protection space for the whole agent (RFC 9110 §11.5); a constant, so that it tells nothing. */
@@ -33,8 +33,12 @@ export function challengesOf(loaded: Loaded, credentials: Credentials, refused: 
   if (isForbidden && code !== 'ERR_SCOPE_INSUFFICIENT' && (shortfalls ?? []).length === 0) return []
   const { byName, policy } = loaded
   const found = new Map<string, Challenge>()
+  // Asked for once in a denial: a custom scheme may make a nonce each time.
+  const asked = new Map<Scheme, readonly Challenge[]>()
   const add = (scheme: Scheme, scopes: readonly string[], error: ChallengeError | undefined) => {
-    for (const challenge of challengesFor(loaded, scheme, scopes, error)) {
+    const challenges = asked.get(scheme) ?? scheme.challenges
+    asked.set(scheme, challenges)
+    for (const challenge of challengesFor(loaded, scheme.kind, challenges, scopes, error)) {
       if (found.size < MAX_CHALLENGES) found.set(JSON.stringify(challenge), challenge)
     }
   }
@@ -99,13 +103,15 @@ function errorOf(outcome: Outcome | undefined): ChallengeError | undefined {
 
 function challengesFor(
   loaded: Loaded,
-  scheme: Scheme,
+  kind: SchemeKind,
+  challenges: readonly Challenge[],
   scopes: readonly string[],
   error: ChallengeError | undefined,
 ): Challenge[] {
-  const isNamed = scheme.challenges.some((challenge) => challenge.scheme === error?.scheme)
-  return scheme.challenges.map((challenge) => {
-    const params = [['realm', REALM] as const, ...challenge.params]
+  const isNamed = challenges.some((challenge) => challenge.scheme === error?.scheme)
+  return challenges.map((challenge) => {
+    const hasRealm = challenge.params.some(([param]) => param.toLowerCase() === 'realm')
+    const params = hasRealm ? challenge.params : [['realm', REALM] as const, ...challenge.params]
     if (challenge.scheme !== 'Bearer' && challenge.scheme !== 'DPoP') return { scheme: challenge.scheme, params }
     return {
       scheme: challenge.scheme,
@@ -115,7 +121,7 @@ function challengesFor(
           ? []
           : [['error', error.error] as const]),
         ...(scopes.length === 0 ? [] : [['scope', scopes.join(' ')] as const]),
-        ...(loaded.metadata === undefined || scheme.kind === 'http'
+        ...(loaded.metadata === undefined || kind === 'http'
           ? []
           : [['resource_metadata', loaded.metadata.url] as const]),
       ],

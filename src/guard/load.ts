@@ -10,7 +10,8 @@ import { createScheme } from '../schemes/index.ts'
 import type { Scheme, SchemeContext } from '../schemes/scheme.ts'
 import { createMemoryRevocationStore } from '../store/revocation-memory.ts'
 import type { Stores } from '../store/stores.ts'
-import type { Clock, Logger } from '../types.ts'
+import type { Clock, CustomScheme, Logger } from '../types.ts'
+import { customSchemes } from './custom-schemes.ts'
 import { createKeyUseReport, type KeyUseReport } from './key-use.ts'
 import { createLimits, type Limits } from './limits.ts'
 import { createProxies, type Proxies } from './proxies.ts'
@@ -41,17 +42,21 @@ export interface LoadOptions {
   readonly fetch?: typeof globalThis.fetch
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly logger?: Logger
+  /** What is checked by code: a function for each scheme whose policy says `custom: true`, and for no other. */
+  readonly schemes?: { readonly custom?: Readonly<Record<string, CustomScheme>> }
 }
 
 /** Loads the policy, makes the schemes and fetches the keys they need; on any failure nothing stays open. */
 export async function load(options: LoadOptions, stores: Stores, clock: Clock): Promise<Loaded> {
   const { env = process.env, fetch, logger, baseDir, policy: source } = options
   const policy = await loadPolicy({ policy: source, env, clock, ...(baseDir === undefined ? {} : { baseDir }) })
+  const custom = customSchemes(options.schemes, policy)
   const egress: Egress | undefined = fetch === undefined ? createEgress(policy.egress) : undefined
   const reach = fetch ?? (egress as Egress).fetch
   const context: SchemeContext = {
     clock,
     stores,
+    custom,
     fetch: reach,
     ...(policy.dpop.nonce === 'required' ? { nonces: createDpopNonces(clock, policy.dpop.nonceKey) } : {}),
     ...(logger === undefined ? {} : { logger }),

@@ -29,6 +29,7 @@ const OPTIONS = [
   'env',
   'logger',
   'onDecision',
+  'schemes',
   'stores',
 ] satisfies (keyof GuardOptions)[]
 
@@ -41,7 +42,7 @@ const METHODS: { readonly [Name in keyof Stores]: readonly (keyof Stores[Name])[
   ownership: ['find', 'claim', 'forget'],
 }
 
-/** Throws `TypeError` quoting the option. `policy`, `baseDir` and `env` are checked where the policy is loaded. */
+/** Throws `TypeError` quoting the option. `policy`, `baseDir` and `env` are checked where the policy is loaded, `schemes` where it has been. */
 export function checkGuardOptions(options: GuardOptions): void {
   assertKnownOptions('createGuard', options, OPTIONS)
   for (const name of ['clock', 'fetch', 'onDecision'] as const)

@@ -5,23 +5,10 @@
 import { z } from 'zod'
 import { step } from '../protocol/card-reader.ts'
 import type { ApiKeyRecord } from './compiled.ts'
-import { isProduction, type LoadContext, openSource } from './files.ts'
+import type { LoadContext } from './files.ts'
+import { type KeyFileForm, label, loadKeyFile, time, toSeconds } from './key-file.ts'
 import type { Report } from './report.ts'
 import { quote } from './source.ts'
-import { validate } from './validate.ts'
-
-const label = z
-  .string()
-  .min(1, 'is empty')
-  .max(256, 'is longer than 256 characters')
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-  .regex(/^(?=\S)[^\u0000-\u001f\u007f]*\S$/, 'has a control character, or a space at an end')
-
-/** Seconds since the epoch, or RFC 3339. Milliseconds would be a date in the far future, so they are refused. */
-const time = z.union([
-  z.int().min(0, 'is before 1970').max(99_999_999_999, 'looks like milliseconds: write seconds or an RFC 3339 time'),
-  z.iso.datetime({ offset: true, error: 'must be unix seconds or an RFC 3339 time such as 2027-01-31T00:00:00Z' }),
-])
 
 const entrySchema = z.strictObject({
   id: label.meta({ description: 'Name of the key in audit events and in revocation. Unique.' }),
@@ -37,13 +24,16 @@ const entrySchema = z.strictObject({
   revoked: z.boolean().optional().meta({ description: 'Refused whatever else holds. Default false.' }),
 })
 
-const fileSchema = z.strictObject({
-  example: z.boolean().optional().meta({ description: 'Marks keys that everybody has. Refused in production.' }),
-  keys: z.array(entrySchema).min(1, 'is empty, so nobody could call'),
-})
-
-/** Names under which people put the key itself. */
-const CLEAR_TEXT = ['key', 'apiKey', 'api_key', 'secret', 'value', 'token', 'plain', 'password']
+const FORM: KeyFileForm<z.infer<typeof entrySchema>> = {
+  list: 'keys',
+  entry: entrySchema,
+  clearText: ['key', 'apiKey', 'api_key', 'secret', 'value', 'token', 'plain', 'password'],
+  instead: {
+    member: 'sha256',
+    message: (name) =>
+      `"${name}" holds a key in clear text: write sha256 (a2a-trust keys hash prints it), and replace the key`,
+  },
+}
 
 /** Loads the key file that `reference` names; reports every mistake in it. `undefined` when there is one. */
 export async function loadApiKeys(
@@ -52,24 +42,10 @@ export async function loadApiKeys(
   context: LoadContext,
   report: Report,
 ): Promise<readonly ApiKeyRecord[] | undefined> {
-  const opened = await openSource(reference, pointer, context, report)
-  if (opened === undefined) return undefined
-  const { source, report: inFile } = opened
-  // A bare list is the same file without the marker.
-  const bare = Array.isArray(source.value)
-  const content = bare ? { keys: source.value } : source.value
-  const base = bare ? '' : '/keys'
-  const shifted = bare ? withoutPrefix(inFile, '/keys') : inFile
-
-  const clear = reportClearText(bare ? source.value : (content as { keys?: unknown } | null)?.keys, base, inFile)
-  const file = validate(fileSchema, content, clear ? quiet(shifted, clear) : shifted)
+  const file = await loadKeyFile(FORM, reference, pointer, context, report)
   if (file === undefined) return undefined
-
-  if (file.example === true && isProduction(context)) {
-    inFile.error('ERR_POLICY_EXAMPLE_KEY', '/example', 'these keys are published with the package: make your own')
-  }
-  const records = file.keys.map(recordOf)
-  reportConflicts(records, base, context, inFile)
+  const records = file.entries.map(recordOf)
+  reportConflicts(records, file.base, context, file.report)
   return records
 }
 
@@ -84,10 +60,6 @@ function recordOf(entry: z.infer<typeof entrySchema>): ApiKeyRecord {
     ...(entry.expiresAt === undefined ? {} : { expiresAt: toSeconds(entry.expiresAt) }),
     ...(entry.revoked === true ? { revoked: true } : {}),
   }
-}
-
-function toSeconds(value: number | string): number {
-  return typeof value === 'number' ? value : Math.floor(Date.parse(value) / 1000)
 }
 
 function reportConflicts(records: readonly ApiKeyRecord[], base: string, context: LoadContext, report: Report): void {
@@ -125,37 +97,3 @@ function reportConflicts(records: readonly ApiKeyRecord[], base: string, context
 
 /** SHA-256 of nothing: what an unset variable hashes to (P109). */
 const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
-
-/** Reports entries with a clear-text key; returns the pointers, so that the schema does not report them again. */
-function reportClearText(entries: unknown, base: string, report: Report): ReadonlySet<string> | undefined {
-  if (!Array.isArray(entries)) return undefined
-  const found = new Set<string>()
-  entries.forEach((entry: unknown, index) => {
-    if (typeof entry !== 'object' || entry === null) return
-    for (const name of CLEAR_TEXT) {
-      if (!Object.hasOwn(entry, name)) continue
-      const pointer = base + step(index) + step(name)
-      found.add(pointer).add(`${base}${step(index)}/sha256`)
-      const message = `"${name}" holds a key in clear text: write sha256 (a2a-trust keys hash prints it), and replace the key`
-      report.error('ERR_POLICY_KEY_FILE', pointer, message, 'key')
-    }
-  })
-  return found
-}
-
-function quiet(report: Report, pointers: ReadonlySet<string>): Report {
-  return {
-    ...report,
-    error: (code, pointer, message, part) => {
-      if (!pointers.has(pointer)) report.error(code, pointer, message, part)
-    },
-  }
-}
-
-function withoutPrefix(report: Report, prefix: string): Report {
-  const strip = (pointer: string): string => (pointer.startsWith(prefix) ? pointer.slice(prefix.length) : pointer)
-  return {
-    error: (code, pointer, message, part) => report.error(code, strip(pointer), message, part),
-    warning: (code, pointer, message, part) => report.warning(code, strip(pointer), message, part),
-  }
-}

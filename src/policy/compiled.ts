@@ -42,9 +42,11 @@ export interface CompiledPolicy {
 
 export type SchemeConfig =
   | ApiKeySchemeConfig
+  | BasicSchemeConfig
   | JwtSchemeConfig
   | OpaqueSchemeConfig
   | MtlsSchemeConfig
+  | CustomSchemeConfig
   | UnavailableSchemeConfig
 
 export interface ApiKeySchemeConfig {
@@ -69,6 +71,45 @@ export interface ApiKeyRecord {
   readonly expiresAt?: number
   readonly revoked?: boolean
 }
+
+export interface BasicSchemeConfig {
+  readonly type: 'basic'
+  readonly name: string
+  /** At least one. */
+  readonly users: readonly BasicUser[]
+}
+
+export interface BasicUser {
+  /** As presented, in normal form C. */
+  readonly user: string
+  /** PHC string, with costs within the bounds of `parsePasswordHash`. */
+  readonly scrypt: string
+  /** Becomes the principal's subject. */
+  readonly owner: string
+  readonly scopes: readonly string[]
+  readonly tenant?: string
+  /** Unix seconds. */
+  readonly expiresAt?: number
+  readonly revoked?: boolean
+}
+
+/** Checked by a function in code, `schemes.custom` of `createGuard`. */
+export interface CustomSchemeConfig {
+  readonly type: 'custom'
+  readonly name: string
+  readonly place: CustomPlace
+  /** Further headers the function sees, lower case. */
+  readonly headers: readonly string[]
+  readonly timeoutMs: number
+  /** Whether the function says whose tenant the caller is. */
+  readonly tenants: boolean
+}
+
+/** Where the card says the credential is. Auth-scheme and header name in lower case. */
+export type CustomPlace =
+  | { readonly at: 'authorization'; readonly authScheme: string }
+  | { readonly at: 'header' | 'query' | 'cookie'; readonly parameter: string }
+  | { readonly at: 'tls' }
 
 export interface JwtSchemeConfig {
   readonly type: 'jwt'

@@ -208,7 +208,9 @@ async function loadCard(
 function speaksOfTenants(scheme: SchemeConfig): boolean {
   return (
     (isTokenScheme(scheme) && scheme.tenantClaim !== undefined) ||
-    (scheme.type === 'apiKey' && scheme.keys.some((key) => key.tenant !== undefined))
+    (scheme.type === 'apiKey' && scheme.keys.some((key) => key.tenant !== undefined)) ||
+    (scheme.type === 'basic' && scheme.users.some((user) => user.tenant !== undefined)) ||
+    (scheme.type === 'custom' && scheme.tenants)
   )
 }
 

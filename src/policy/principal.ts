@@ -14,7 +14,15 @@ export function principalId(part: PrincipalPart): string {
 }
 
 /** Where several credentials arrived, the one that names a subject most directly names the principal. */
-const RANK: Readonly<Record<SchemeKind, number>> = { openIdConnect: 0, oauth2: 1, http: 2, mtls: 3, apiKey: 4 }
+const RANK: Readonly<Record<SchemeKind, number>> = {
+  openIdConnect: 0,
+  oauth2: 1,
+  http: 2,
+  custom: 3,
+  mtls: 4,
+  basic: 5,
+  apiKey: 6,
+}
 
 /**
  * The principal of a request, or `undefined` for an anonymous one. Scopes and claims are those of the naming

@@ -93,6 +93,37 @@ export const apiKeySchemeSchema = z
   })
   .meta({ description: 'An apiKey scheme of the card.' })
 
+export const basicSchemeSchema = z
+  .strictObject({
+    users: fileReference.meta({
+      description: 'The users file: `file:PATH`. It holds scrypt hashes, never passwords.',
+      examples: ['file:./users.yaml'],
+    }),
+  })
+  .meta({ description: 'An http scheme of the card with Basic.' })
+
+const headerName = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'must be the name of a header in lower case')
+  .refine((name) => !CREDENTIAL_HEADERS.has(name), 'holds the credentials of other schemes')
+
+const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie'])
+
+export const customSchemeSchema = z
+  .strictObject({
+    custom: z.literal(true, 'must be true').meta({
+      description: 'A function in code checks this scheme: `schemes.custom` of `createGuard`, by the same name.',
+    }),
+    headers: listOf(headerName).optional().meta({ description: 'Further headers the function sees. Default: none.' }),
+    timeoutMs: whole(50, 30_000, 'milliseconds')
+      .optional()
+      .meta({ description: 'How long the function may take, in milliseconds. Default 5000.' }),
+    tenants: z.boolean().optional().meta({
+      description: 'Whether the function says which tenant the caller is of. Default false.',
+    }),
+  })
+  .meta({ description: 'Any scheme of the card whose credential a function in code checks.' })
+
 export const mtlsSchemeSchema = z
   .strictObject({
     ca: fileReference.meta({ description: 'PEM file with the certificate authorities of callers: `file:PATH`.' }),
@@ -110,4 +141,5 @@ export const mtlsSchemeSchema = z
 export type JwtSchemeSettings = z.infer<typeof jwtSchemeSchema>
 export type ApiKeySchemeSettings = z.infer<typeof apiKeySchemeSchema>
 export type MtlsSchemeSettings = z.infer<typeof mtlsSchemeSchema>
-export type SchemeSettings = JwtSchemeSettings | ApiKeySchemeSettings | MtlsSchemeSettings
+export type BasicSchemeSettings = z.infer<typeof basicSchemeSchema>
+export type CustomSchemeSettings = z.infer<typeof customSchemeSchema>

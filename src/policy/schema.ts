@@ -5,7 +5,13 @@
 import { z } from 'zod'
 import { revocationSchema } from './revocation.ts'
 import { opaqueSchemeSchema } from './schema-opaque.ts'
-import { apiKeySchemeSchema, jwtSchemeSchema, mtlsSchemeSchema } from './schema-schemes.ts'
+import {
+  apiKeySchemeSchema,
+  basicSchemeSchema,
+  customSchemeSchema,
+  jwtSchemeSchema,
+  mtlsSchemeSchema,
+} from './schema-schemes.ts'
 import {
   addressRange,
   hasMembers,
@@ -111,7 +117,17 @@ export const policySchema = z
       .optional()
       .meta({ description: 'Whether callers without a credential are let in where the card says so. Default false.' }),
     schemes: z
-      .record(text, z.union([jwtSchemeSchema, opaqueSchemeSchema, apiKeySchemeSchema, mtlsSchemeSchema]))
+      .record(
+        text,
+        z.union([
+          jwtSchemeSchema,
+          opaqueSchemeSchema,
+          apiKeySchemeSchema,
+          mtlsSchemeSchema,
+          basicSchemeSchema,
+          customSchemeSchema,
+        ]),
+      )
       .optional()
       .meta({ description: "Settings for each of the card's `securitySchemes`, by the same name." }),
     skills: z

@@ -2,14 +2,13 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import { readApiKey } from '../internal/api-key-format.ts'
 import type { ApiKeyRecord, ApiKeySchemeConfig } from '../policy/compiled.ts'
+import { readKey } from './key-place.ts'
 import type { CredentialSource, Outcome, Scheme, SchemeContext } from './scheme.ts'
 
 /** Longest key looked at, in characters. */
 const MAX_KEY_LENGTH = 1024
 /** Visible ASCII: a key outside it would have several encodings and so several digests. */
 const KEY_TEXT = /^[\x21-\x7e]+$/
-/** Inside a key: what a folded line or two joined lines leave (RFC 9110 §5.2, §5.3). */
-const SEVERAL = /[ \t\r\n]/
 const SHA256_HEX = /^[0-9a-f]{64}$/
 /** Compared where an id is unknown, so that an unknown id takes as long as a known one (A30). */
 const NOBODY = Buffer.alloc(32)
@@ -19,12 +18,6 @@ interface Candidate {
   readonly record: ApiKeyRecord
   readonly satisfied: Outcome
 }
-
-type Location = ApiKeySchemeConfig['location']
-const LOCATIONS: readonly Location[] = ['header', 'query', 'cookie']
-
-/** What was presented: nothing, one value, or more than one reading. */
-type Presented = { readonly value: string } | 'nothing' | { readonly ambiguous: string }
 
 interface Index {
   readonly byId: ReadonlyMap<string, Candidate>
@@ -46,12 +39,9 @@ export function createApiKeyScheme(config: ApiKeySchemeConfig, context: Pick<Sch
   const known = index(config)
 
   function authenticate(source: CredentialSource): Outcome {
-    const presented = present(source, location, parameter)
-    if (presented === 'nothing') return { kind: 'absent' }
-    if ('ambiguous' in presented) {
-      return { kind: 'malformed', code: 'ERR_CREDENTIAL_MALFORMED', detail: presented.ambiguous }
-    }
-    const { value } = presented
+    const presented = readKey(source, location, parameter)
+    if (presented.kind !== 'credentials') return presented
+    const { text: value } = presented
     if (value.length > MAX_KEY_LENGTH || !KEY_TEXT.test(value)) {
       return { kind: 'invalid', code: 'ERR_API_KEY_UNKNOWN', detail: 'too long, or not visible ASCII' }
     }
@@ -60,7 +50,7 @@ export function createApiKeyScheme(config: ApiKeySchemeConfig, context: Pick<Sch
     const match = find(known, hash('sha256', value, 'buffer'), named?.id)
     if (match === undefined) return { kind: 'invalid', code: 'ERR_API_KEY_UNKNOWN', ...whichOf(known, named?.id) }
     const { id, notBefore, expiresAt, revoked } = match.record
-    if (revoked === true) return { kind: 'invalid', code: 'ERR_API_KEY_REVOKED', detail: `key ${id}` }
+    if (revoked === true) return { kind: 'invalid', code: 'ERR_CREDENTIAL_REVOKED', detail: `key ${id}` }
     const now = clock() / 1000
     if (notBefore !== undefined && now < notBefore) {
       return { kind: 'invalid', code: 'ERR_API_KEY_NOT_YET_VALID', detail: `key ${id}` }
@@ -87,8 +77,8 @@ export function createApiKeyScheme(config: ApiKeySchemeConfig, context: Pick<Sch
     ],
     authenticate,
     claimedId(source) {
-      const presented = present(source, location, parameter)
-      return typeof presented === 'object' && 'value' in presented ? readApiKey(presented.value)?.id : undefined
+      const presented = readKey(source, location, parameter)
+      return presented.kind === 'credentials' ? readApiKey(presented.text)?.id : undefined
     },
   }
 }
@@ -148,64 +138,4 @@ function satisfiedBy(scheme: string, record: ApiKeyRecord): Outcome {
     credential: Object.freeze({ keyId: record.id }),
   })
   return Object.freeze({ kind: 'satisfied', part })
-}
-
-/**
- * What stands at the declared place. The same name at another place too leaves open which of the two is meant, and the
- * one that was not asked for may be in every log on the way (RFC 6750 §2 says the same of tokens).
- */
-function present(source: CredentialSource, location: Location, parameter: string): Presented {
-  const here = at(source, location, (name) => name === parameter)
-  if (here === 'nothing' || 'ambiguous' in here) return here
-  const lowerCase = parameter.toLowerCase()
-  const also = LOCATIONS.find(
-    (other) => other !== location && at(source, other, (name) => name.toLowerCase() === lowerCase) !== 'nothing',
-  )
-  if (also !== undefined) return { ambiguous: `sent as ${location} and as ${also}` }
-  return SEVERAL.test(here.value) ? { ambiguous: 'white space inside: two lines joined, or one folded' } : here
-
-  function at({ headers, query }: CredentialSource, place: Location, isNamed: (name: string) => boolean): Presented {
-    if (place === 'query') return only(parameters(query, isNamed), 'several query parameters of that name')
-    if (place === 'cookie') return only(cookies(headers.all('cookie'), isNamed), 'several cookies of that name')
-    return only(headers.all(parameter.toLowerCase()), 'several header lines')
-  }
-}
-
-function only(values: readonly (string | undefined)[], ambiguous: string): Presented {
-  const [value = ''] = values
-  if (values.length > 1) return { ambiguous }
-  if (values.length === 1 && values[0] === undefined) return { ambiguous: 'the query parameter has no single decoding' }
-  return value.trim() === '' ? 'nothing' : { value }
-}
-
-/** Names are compared after decoding, so that `%6bey` cannot hide a second `key`. `undefined`: more than one reading. */
-function parameters(query: string, isNamed: (name: string) => boolean): (string | undefined)[] {
-  if (query === '') return []
-  return query.split('&').flatMap((pair) => {
-    const equals = pair.indexOf('=')
-    const name = decode(equals < 0 ? pair : pair.slice(0, equals))
-    if (name === undefined || !isNamed(name)) return []
-    const value = equals < 0 ? '' : pair.slice(equals + 1)
-    // A form decoder reads `+` as a space and a URI decoder reads it as itself.
-    return [value.includes('+') ? undefined : decode(value)]
-  })
-}
-
-function decode(text: string): string | undefined {
-  if (!text.includes('%')) return text
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return undefined
-  }
-}
-
-/** RFC 6265 §4.2.1 pairs. HTTP/2 may split the header (RFC 9113 §8.2.3), so all lines are one list. */
-function cookies(lines: readonly string[], isNamed: (name: string) => boolean): string[] {
-  return lines.flatMap((line) =>
-    line.split(';').flatMap((pair) => {
-      const equals = pair.indexOf('=')
-      return equals >= 0 && isNamed(pair.slice(0, equals).trim()) ? [pair.slice(equals + 1).trim()] : []
-    }),
-  )
 }

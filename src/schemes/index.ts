@@ -2,6 +2,8 @@
 import { TrustError } from '../errors.ts'
 import type { SchemeConfig } from '../policy/compiled.ts'
 import { createApiKeyScheme } from './api-key.ts'
+import { createBasicScheme } from './basic.ts'
+import { createCustomScheme } from './custom.ts'
 import { createJwtScheme } from './jwt.ts'
 import { createMtlsScheme } from './mtls.ts'
 import { createOpaqueScheme } from './opaque.ts'
@@ -18,6 +20,10 @@ export function createScheme(config: SchemeConfig, context: SchemeContext): Sche
       return createOpaqueScheme(config, context)
     case 'mtls':
       return createMtlsScheme(config, context)
+    case 'basic':
+      return createBasicScheme(config, context)
+    case 'custom':
+      return createCustomScheme(config, context.custom.get(config.name), context)
     case 'unavailable':
       throw new TrustError('ERR_POLICY_UNSUPPORTED', { details: { scheme: config.name, reason: config.why } })
   }

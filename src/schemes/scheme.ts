@@ -5,7 +5,7 @@
 import type { ErrorCode } from '../errors.ts'
 import type { HeaderView } from '../internal/headers.ts'
 import type { Stores } from '../store/stores.ts'
-import type { Clock, Logger, PeerCertificate, PrincipalPart, SchemeKind } from '../types.ts'
+import type { Clock, CustomScheme, Logger, PeerCertificate, PrincipalPart, SchemeKind } from '../types.ts'
 import type { DpopNonces } from './dpop-nonce.ts'
 
 /** Credential material of a request. */
@@ -102,5 +102,7 @@ export interface SchemeContext {
   readonly stores: Omit<Stores, 'ownership'>
   /** Nonces of the whole agent, where the policy demands them in DPoP proofs. */
   readonly nonces?: DpopNonces
+  /** Functions of the custom schemes, by the scheme's name. */
+  readonly custom: ReadonlyMap<string, CustomScheme>
   readonly logger?: Logger
 }

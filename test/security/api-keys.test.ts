@@ -58,11 +58,11 @@ describe('API keys', () => {
     await rig.guard.reload()
     expect(await ask(rig, ['X-API-Key', KEY])).toMatchObject({
       allowed: false,
-      code: 'ERR_API_KEY_REVOKED',
+      code: 'ERR_CREDENTIAL_REVOKED',
       denial: { status: 401 },
     })
     expect(rig.events.at(-1)?.failures).toEqual([
-      { scheme: 'key', code: 'ERR_API_KEY_REVOKED', detail: 'key partner-1' },
+      { scheme: 'key', code: 'ERR_CREDENTIAL_REVOKED', detail: 'key partner-1' },
     ])
     expect(await ask(rig, ['X-API-Key', SECOND])).toMatchObject({ allowed: true })
   })

@@ -37,6 +37,7 @@ export function testContext(
   const context: TestContext = {
     now,
     requests: [],
+    custom: new Map(),
     stores: {
       replay: createMemoryReplayStore({ clock: () => context.now }),
       revocation: createMemoryRevocationStore({ clock: () => context.now }),

@@ -105,7 +105,7 @@ describe('an API key', () => {
     const revoked = scheme({ keys: [{ ...bob, revoked: true }, alice] })
     expect(revoked.authenticate(header('bob-key'))).toEqual({
       kind: 'invalid',
-      code: 'ERR_API_KEY_REVOKED',
+      code: 'ERR_CREDENTIAL_REVOKED',
       detail: 'key k2',
     })
     expect(revoked.authenticate(header('alice-key'))).toMatchObject({ kind: 'satisfied' })
