@@ -5,6 +5,7 @@ export interface ReplayStore {
   /**
    * Whether `key` is new, atomically: of any number of concurrent calls with one key exactly one is answered `true`,
    * until `ttlSeconds` have passed. Throws, or rejects, when it cannot tell (down, or full): never `true` by default.
+   * The guard waits as long as it takes: a store on a network needs a time limit of its own.
    */
   claim(key: string, ttlSeconds: number): boolean | Promise<boolean>
 }

@@ -11,6 +11,12 @@ import { runCommandLine } from '../../src/cli/command-line.ts'
 import { createEgress } from '../../src/egress/index.ts'
 import { createGuard } from '../../src/guard.ts'
 import { sha256Hex } from '../../src/internal/sha256.ts'
+import { lintPolicy } from '../../src/policy/index.ts'
+import { createDpopNonces } from '../../src/schemes/dpop-nonce.ts'
+import { createSenderConstraint } from '../../src/schemes/sender-constraint.ts'
+import { createMemoryReplayStore } from '../../src/store/replay-memory.ts'
+import { credentials } from '../support/credentials.ts'
+import { createDpopKey } from '../support/dpop.ts'
 import { MARK } from '../support/leak-watch.ts'
 import { makeRig, NOW, rigCard } from '../support/rig.ts'
 
@@ -164,6 +170,39 @@ it('of configuration: a secret in the wrong place is refused without being repea
   expect(search(said, [MARK])).toEqual([])
 })
 
+const GRANTED = { kind: 'absent' } as const
+
+it('of DPoP: neither the secret of nonces nor a proof', async () => {
+  const key = await createDpopKey({ htu: `https://agent.example/${MARK}`, now: () => NOW })
+  const token = `${MARK}.${MARK}.${MARK}`
+  const { login } = rigCard().securitySchemes as Record<string, unknown>
+  const { problems, policy } = await lintPolicy({
+    policy: {
+      version: 1,
+      card: rigCard({ securitySchemes: { login }, securityRequirements: [{ schemes: { login: { list: [] } } }] }),
+      audience: 'https://agent.example',
+      schemes: { login: { issuer: 'https://issuer.example', algorithms: ['ES256'], senderConstraint: 'optional' } },
+      dpop: { nonce: 'required', nonceSecret: 'env:NONCES' },
+    },
+    env: { NONCES: `${MARK}-nonces-0123456789` },
+  })
+  const nonceKey = policy?.dpop.nonceKey
+  if (nonceKey === undefined) throw new Error(inspect(problems))
+  const nonces = createDpopNonces(() => NOW * 1000, nonceKey)
+  const said: unknown[] = [problems, policy, JSON.stringify(policy), nonces.current()]
+  const stores = { replay: createMemoryReplayStore({ clock: () => NOW * 1000 }) }
+  const constraint = createSenderConstraint('dpop', { clock: () => NOW * 1000, stores, nonces })
+  for (const claims of [{}, { jti: MARK }, { nonce: MARK }, { htm: MARK }, { ath: MARK }, { iat: MARK }]) {
+    for (const urls of [[], [`https://agent.example/${MARK}`]]) {
+      const proof = await key.proof(token, claims, { [MARK]: MARK })
+      const source = { ...credentials(['DPoP', proof]), urls: () => urls }
+      said.push(await constraint.judge({ kind: 'token', as: 'DPoP', token }, { jkt: key.jkt }, source, GRANTED))
+    }
+  }
+  expect(said).toHaveLength(16)
+  expect(said).not.toContain(GRANTED)
+  expect(search(said, [MARK])).toEqual([])
+})
 it('of URLs: what is fetched is named by its origin alone', async () => {
   const egress = createEgress({ resolver: async () => ['127.0.0.1'] })
   const said: unknown[] = []

@@ -325,6 +325,31 @@ describe('certificate-bound tokens over TLS', () => {
     }).finally(() => agent.destroy())
   }
 
+  it("hold with the certificate that a trusted proxy hands on, and not with anybody else's header", async () => {
+    const clientCertificate = { header: 'client-cert', format: 'rfc9440', trustedProxies: ['10.0.0.0/8'] }
+    const rig = await start({ login: { senderConstraint: 'mtls', clientCertificate } })
+    const token = await rig.token({ cnf: { 'x5t#S256': x5t(own.cert) } })
+    const header = (pem: string) => `:${new X509Certificate(pem).raw.toString('base64')}:`
+    const from = (address: string, ...certificates: string[]) =>
+      rig.guard.check({
+        method: 'POST',
+        target: '/',
+        rawHeaders: [
+          'authorization',
+          `Bearer ${token}`,
+          ...certificates.flatMap((pem) => ['client-cert', header(pem)]),
+        ],
+        peer: { address },
+        body: { jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: 't' } },
+      })
+    expect(await from('10.1.2.3', own.cert)).toMatchObject({ allowed: true })
+    const refused = { allowed: false, code: 'ERR_TOKEN_CERTIFICATE' }
+    expect(await from('10.1.2.3', other.cert)).toMatchObject(refused)
+    expect(await from('10.1.2.3')).toMatchObject(refused)
+    expect(await from('192.0.2.1', own.cert)).toMatchObject(refused)
+    expect(await from('10.1.2.3', own.cert, own.cert)).toMatchObject({ allowed: false })
+  })
+
   it.each(['express', 'fastify'] as const)(
     'hold with the very certificate of the connection: %s',
     async (framework) => {
