@@ -161,7 +161,7 @@ export interface OpaqueSchemeConfig
   readonly cacheSeconds: number
   /** Whether an answer may leave `aud` out. */
   readonly acceptMissingAudience: boolean
-  /** Issuers whose JWTs other schemes of the policy take: those are not shown to this one. */
+  /** Issuers of the policy's other schemes: a JWT that names one of them is not shown to this one. */
   readonly otherIssuers: ReadonlySet<string>
 }
 

@@ -37,15 +37,15 @@ export function senderConstraintOf(
 }
 
 /**
- * Tells every opaque scheme which issuers' JWTs other schemes take, since all read the same header and a token is shown
- * to no issuer that it says it is not from. An opaque token says nothing, so several issuers are worth a warning.
+ * Tells every opaque scheme the issuers of the others, since all read the same header and a token that says whose it is,
+ * being a JWT, is shown to nobody else. An opaque token says nothing, so several issuers are worth a warning.
  */
 export function tellApart(schemes: Map<string, SchemeConfig>, report: Report): void {
-  const jwtIssuers = [...schemes.values()].flatMap((config) => (config.type === 'jwt' ? issuersOf(config) : []))
+  const issuers = [...schemes.values()].filter(isTokenScheme).flatMap(issuersOf)
   const asked = new Map<string, string>()
   for (const [name, config] of schemes) {
     if (config.type !== 'opaque') continue
-    schemes.set(name, { ...config, otherIssuers: new Set(jwtIssuers.filter((issuer) => issuer !== config.issuer)) })
+    schemes.set(name, { ...config, otherIssuers: new Set(issuers.filter((issuer) => issuer !== config.issuer)) })
     const [first] = [...asked].filter(([, issuer]) => issuer !== config.issuer)
     asked.set(name, config.issuer)
     if (first === undefined) continue

@@ -18,23 +18,30 @@ import { decodeToken } from './token.ts'
 
 export type Answer = Readonly<Record<string, unknown>>
 
+/** `active` is exactly `true` in the answer, and no other member has been looked at. `why`: it would not say. */
+export type Finding =
+  | { readonly active: true; readonly answer: Answer }
+  | { readonly active: false; readonly why?: string }
+
 export interface Introspection {
   /**
-   * What the issuer says, or `undefined` where it says that the token is not active. `active` is exactly `true`; no other
-   * member has been looked at. Rejects with `ERR_INTROSPECTION_UNAVAILABLE` when there is no answer, which no token can
-   * have caused, or `ERR_INTROSPECTION_INVALID` when there is one that cannot be used.
+   * What the issuer says of the token. Rejects with `ERR_INTROSPECTION_UNAVAILABLE` when there is no answer, which no
+   * token can have caused, or `ERR_INTROSPECTION_INVALID` when there is one that cannot be used.
    */
-  ask(token: string): Promise<Answer | undefined>
+  ask(token: string): Promise<Finding>
   /**
    * Asks about a token that nobody has, so that a wrong endpoint or a refused client is found at start. Rejects as `ask`
-   * does, with the code of a discovery or key fetch that failed, and where such a token is said to be active.
+   * does, with the code of a discovery or key fetch that failed, and unless such a token is said not to be active.
    */
   warm(): Promise<void>
 }
 
 const SIGNED = 'application/token-introspection+jwt'
-/** Statuses that an odd token can provoke. Any other but 200 is about the endpoint or about us. */
-const ABOUT_THE_TOKEN: ReadonlySet<number> = new Set([400, 413, 422, 500])
+/**
+ * The start has shown that our questions are well-formed: with these the issuer says that the token is none it would
+ * speak of, such as a JWT where it answers for opaque tokens only.
+ */
+const NOT_ANSWERED: ReadonlySet<number> = new Set([400, 413, 422])
 
 export function createIntrospection(config: OpaqueSchemeConfig, context: SchemeContext): Introspection {
   const { issuer, signed } = config
@@ -44,7 +51,7 @@ export function createIntrospection(config: OpaqueSchemeConfig, context: SchemeC
   const endpoint = endpointOf(config, context)
   const keys = signed === undefined ? undefined : createIssuerKeys({ issuer, keys: signed.keys }, context)
 
-  async function ask(token: string): Promise<Answer | undefined> {
+  async function ask(token: string): Promise<Finding> {
     const url = await endpoint().catch((cause: unknown) => {
       throw fault('ERR_INTROSPECTION_UNAVAILABLE', 'the endpoint cannot be discovered', {}, cause)
     })
@@ -68,8 +75,10 @@ export function createIntrospection(config: OpaqueSchemeConfig, context: SchemeC
     }
     if (response.status !== 200) {
       await response.body?.cancel().catch(() => undefined)
-      const code = ABOUT_THE_TOKEN.has(response.status) ? 'ERR_INTROSPECTION_INVALID' : 'ERR_INTROSPECTION_UNAVAILABLE'
-      throw fault(code, `status ${response.status}`, at)
+      const why = `status ${response.status}`
+      if (NOT_ANSWERED.has(response.status)) return { active: false, why }
+      // A fault of the issuer's that this very token may have caused; any other status is about the endpoint or about us.
+      throw fault(response.status === 500 ? 'ERR_INTROSPECTION_INVALID' : 'ERR_INTROSPECTION_UNAVAILABLE', why, at)
     }
     const invalid = (reason: string, cause?: unknown) => fault('ERR_INTROSPECTION_INVALID', reason, at, cause)
     const type = (response.headers.get('content-type') ?? '').split(';', 1)[0]!.trim().toLowerCase()
@@ -87,8 +96,8 @@ export function createIntrospection(config: OpaqueSchemeConfig, context: SchemeC
     const answer = keys === undefined ? parse(body) : await verified(body.toString('latin1'), keys)
     if (typeof answer === 'string') throw invalid(answer)
     const active = Object.hasOwn(answer, 'active') ? answer.active : undefined
-    if (active === true) return answer
-    if (active === false) return undefined
+    if (active === true) return { active, answer }
+    if (active === false) return { active }
     throw invalid('active is neither true nor false')
   }
 
@@ -114,8 +123,9 @@ export function createIntrospection(config: OpaqueSchemeConfig, context: SchemeC
     ask,
     async warm() {
       await Promise.all([endpoint(), keys?.warm()])
-      const answer = await ask(randomBytes(32).toString('base64url'))
-      if (answer !== undefined) throw fault('ERR_INTROSPECTION_INVALID', 'a random token is said to be active', {})
+      const { active, why } = { why: undefined, ...(await ask(randomBytes(32).toString('base64url'))) }
+      if (active) throw fault('ERR_INTROSPECTION_INVALID', 'a random token is said to be active', {})
+      if (why !== undefined) throw fault('ERR_INTROSPECTION_INVALID', why, {})
     },
   }
 }

@@ -9,7 +9,7 @@ import { digestOf } from '../internal/signature-cache.ts'
 import type { OpaqueSchemeConfig } from '../policy/compiled.ts'
 import { type PresentedToken, readAccessToken } from './access-token.ts'
 import { type ClaimRules, judgeClaims, type ReadClaims, readClaims } from './claims.ts'
-import { type Answer, createIntrospection } from './introspection.ts'
+import { type Answer, createIntrospection, type Finding } from './introspection.ts'
 import type { CredentialSource, Outcome, Scheme, SchemeContext } from './scheme.ts'
 import { createSenderConstraint, nameChallenge } from './sender-constraint.ts'
 import { claimedIssuer, type Refusal, refuse } from './token.ts'
@@ -82,7 +82,7 @@ export function createOpaqueScheme(config: OpaqueSchemeConfig, context: SchemeCo
   function recall(token: string): Known | Promise<Known> {
     // It looks like a JWT and may still be opaque to us; only one that says whose it is stays with them.
     if (config.otherIssuers.size > 0 && config.otherIssuers.has(claimedIssuer(token) ?? '')) {
-      return refuse('ERR_TOKEN_ISSUER', 'a JWT of an issuer that another scheme takes')
+      return refuse('ERR_TOKEN_ISSUER', 'a JWT of the issuer of another scheme')
     }
     const key = keyPrefix + digestOf(token)
     const now = clock()
@@ -107,10 +107,12 @@ export function createOpaqueScheme(config: OpaqueSchemeConfig, context: SchemeCo
     let known: Known
     try {
       known = read(await introspection.ask(token))
-      backoff.succeeded()
+      backoff.answered()
     } catch (fault) {
       const down = !(fault instanceof TrustError) || fault.code === 'ERR_INTROSPECTION_UNAVAILABLE'
-      backoff.failed(down)
+      // What a caller's token can bring about is held against that token alone, or one caller could shut out all.
+      if (down) backoff.failed()
+      else backoff.answered()
       const reason = describe(fault)
       lastFailure = { at: clock(), reason }
       logger?.warn({ scheme: config.name, error: reason }, 'an issuer cannot be asked about a token')
@@ -132,8 +134,9 @@ export function createOpaqueScheme(config: OpaqueSchemeConfig, context: SchemeCo
   }
 
   /** What the answer says, without regard to when and for what it is asked. */
-  function read(answer: Answer | undefined): Known {
-    if (answer === undefined) return refuse('ERR_TOKEN_INACTIVE')
+  function read(finding: Finding): Known {
+    if (!finding.active) return refuse('ERR_TOKEN_INACTIVE', finding.why)
+    const { answer } = finding
     if (Object.hasOwn(answer, 'iss') && answer.iss !== config.issuer) return refuse('ERR_TOKEN_ISSUER')
     const misuse = kindOfToken(answer, config.acceptMissingAudience)
     if (misuse !== undefined) return misuse

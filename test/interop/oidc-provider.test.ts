@@ -58,21 +58,29 @@ afterEach(async () => {
   ahead = 0
 })
 
-const card = rigCard({
-  securitySchemes: { login: { openIdConnectSecurityScheme: { openIdConnectUrl: 'SET BELOW' } } },
-  securityRequirements: [{ schemes: { login: { list: ['agent:read'] } } }],
-})
+const card = rigCard()
 
-/** A guard whose one scheme has these settings. */
-async function guardWith(login: Record<string, unknown>): Promise<Guard> {
+/** A guard whose schemes have these settings. */
+async function guardWith(login: Record<string, unknown>, second?: Record<string, unknown>): Promise<Guard> {
   const openIdConnectUrl = `${provider.issuer}/.well-known/openid-configuration`
+  const names = second === undefined ? ['login'] : ['login', 'second']
   guard = await createGuard({
     policy: {
       version: 1,
-      card: { ...card, securitySchemes: { login: { openIdConnectSecurityScheme: { openIdConnectUrl } } } },
+      card: {
+        ...card,
+        securitySchemes: Object.fromEntries(
+          names.map((name) => [name, { openIdConnectSecurityScheme: { openIdConnectUrl } }]),
+        ),
+        securityRequirements: names.map((name) => ({ schemes: { [name]: { list: ['agent:read'] } } })),
+      },
       audience: [OPAQUE, JWT],
       publicUrl: AUDIENCE,
-      schemes: { login: { issuer: provider.issuer, ...login } },
+      schemes: Object.fromEntries(
+        [login, second]
+          .slice(0, names.length)
+          .map((each, index) => [names[index], { issuer: provider.issuer, ...each }]),
+      ),
       // The provider is on this machine, and speaks http.
       egress: { requireHttps: false, ports: [Number(new URL(provider.issuer).port)], allowAddresses: ['127.0.0.1'] },
     },
@@ -232,6 +240,20 @@ describe('JWT access tokens', () => {
       await provider.start()
     }
   })
+})
+
+it('JWT and opaque tokens of one issuer side by side, though it answers 400 when asked about a JWT', async () => {
+  await guardWith({ algorithms: ['ES256'] }, introspecting(basic))
+  const jwt = await provider.clientCredentials(JWT)
+  expect(await call(jwt)).toMatchObject({ allowed: true, principal: { schemes: ['login'] } })
+  expect(await call(await provider.clientCredentials(OPAQUE))).toMatchObject({
+    allowed: true,
+    principal: { schemes: ['second'] },
+  })
+  ahead = 400_000
+  // Not 503: the client has to learn that it needs a new one.
+  expect(await call(jwt)).toMatchObject({ allowed: false, code: 'ERR_TOKEN_EXPIRED', denial: { status: 401 } })
+  expect(guard?.health()).toMatchObject({ ok: true })
 })
 
 describe.each([

@@ -20,6 +20,7 @@ beforeAll(async () => {
 afterAll(() => endpoint.close())
 beforeEach(() => {
   logged.length = 0
+  endpoint.questions.length = 0
   endpoint.answer = ({ form }, response) =>
     sendJson(response, answers.get(form.get('token') ?? '') ?? { active: false })
 })
@@ -119,6 +120,25 @@ describe('two schemes that read Authorization', () => {
       ),
     )
   })
+})
+
+it('P149 the question goes through egress: an endpoint that may not be reached stops the start, and sees nothing', async () => {
+  const endpointUrl = `${endpoint.origin}/introspect`
+  const introspection = { endpoint: endpointUrl, client: { id: 'agent', auth: 'post', secret: 'env:SECRET' } }
+  const { login } = card.securitySchemes as Record<string, object>
+  const started = makeRig({
+    card: { ...card, securitySchemes: { login }, securityRequirements: [{ schemes: { login: { list: [] } } }] },
+    policy: {
+      schemes: { login: { token: 'opaque', issuer: LEGACY, introspection } },
+      egress: { requireHttps: false, ports: [Number(new URL(endpointUrl).port)] },
+    },
+    guard: { env: { SECRET: CLIENT_SECRET } },
+  })
+  await expect(started).rejects.toMatchObject({
+    code: 'ERR_INTROSPECTION_UNAVAILABLE',
+    cause: { code: 'ERR_EGRESS_ADDRESS' },
+  })
+  expect(endpoint.questions).toEqual([])
 })
 
 describe('what a caller is told', () => {
