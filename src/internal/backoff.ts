@@ -11,7 +11,8 @@ export interface Backoff {
    */
   admit(): number
   answered(): void
-  failed(): void
+  /** Milliseconds until the next caller may go. */
+  failed(): number
   readonly isDown: boolean
 }
 
@@ -41,10 +42,11 @@ export function createBackoff(clock: Clock): Backoff {
     failed() {
       probing = false
       // Those who failed together count as one round.
-      if (remaining() > 0) return
+      if (remaining() > 0) return remaining()
       waitMs = Math.min(FIRST_MS * 2 ** rounds, LONGEST_MS)
       rounds += 1
       failedAt = clock()
+      return waitMs
     },
     get isDown() {
       return rounds > 0

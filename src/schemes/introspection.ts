@@ -91,7 +91,8 @@ export function createIntrospection(config: OpaqueSchemeConfig, context: SchemeC
     try {
       body = await abandonable(readBounded(response, MAX_BYTES), signal)
     } catch (cause) {
-      throw invalid('longer than the limits', cause)
+      if (cause instanceof TrustError && cause.code === 'ERR_EGRESS_RESPONSE_SIZE') throw invalid('too large', cause)
+      throw fault('ERR_INTROSPECTION_UNAVAILABLE', 'half an answer', at, cause)
     }
     const answer = keys === undefined ? parse(body) : await verified(body.toString('latin1'), keys)
     if (typeof answer === 'string') throw invalid(answer)
@@ -123,8 +124,8 @@ export function createIntrospection(config: OpaqueSchemeConfig, context: SchemeC
     ask,
     async warm() {
       await Promise.all([endpoint(), keys?.warm()])
-      const { active, why } = { why: undefined, ...(await ask(randomBytes(32).toString('base64url'))) }
-      if (active) throw fault('ERR_INTROSPECTION_INVALID', 'a random token is said to be active', {})
+      const finding = await ask(randomBytes(32).toString('base64url'))
+      const why = finding.active ? 'a random token is said to be active' : finding.why
       if (why !== undefined) throw fault('ERR_INTROSPECTION_INVALID', why, {})
     },
   }

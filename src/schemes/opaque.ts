@@ -100,27 +100,32 @@ export function createOpaqueScheme(config: OpaqueSchemeConfig, context: SchemeCo
     return question
   }
 
-  /** Never rejects. */
+  /** Rejects only where the logger throws. */
   async function ask(token: string, key: string): Promise<Known> {
     // An answer is as old as its question.
     const askedAt = clock()
-    let known: Known
     try {
-      known = read(await introspection.ask(token))
+      const known = read(await introspection.ask(token))
       backoff.answered()
+      remember(key, known, askedAt)
+      return known
     } catch (fault) {
-      const down = !(fault instanceof TrustError) || fault.code === 'ERR_INTROSPECTION_UNAVAILABLE'
-      // What a caller's token can bring about is held against that token alone, or one caller could shut out all.
-      if (down) backoff.failed()
-      else backoff.answered()
       const reason = describe(fault)
       lastFailure = { at: clock(), reason }
+      const known = failed(fault, reason)
+      if (known.code === 'ERR_INTROSPECTION_INVALID') remember(key, known, askedAt)
       logger?.warn({ scheme: config.name, error: reason }, 'an issuer cannot be asked about a token')
-      known = unavailable(down ? 'ERR_INTROSPECTION_UNAVAILABLE' : 'ERR_INTROSPECTION_INVALID', reason, REFUSED_MS)
-      if (down) return known
+      return known
     }
-    remember(key, known, askedAt)
-    return known
+  }
+
+  /** What a caller's token can bring about is held against that token alone, or one caller could shut out all. */
+  function failed(fault: unknown, reason: string) {
+    if (!(fault instanceof TrustError) || fault.code !== 'ERR_INTROSPECTION_INVALID') {
+      return unavailable('ERR_INTROSPECTION_UNAVAILABLE', reason, backoff.failed())
+    }
+    backoff.answered()
+    return unavailable('ERR_INTROSPECTION_INVALID', reason, REFUSED_MS)
   }
 
   function remember(key: string, known: Known, askedAt: number): void {

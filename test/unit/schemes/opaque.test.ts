@@ -329,6 +329,17 @@ describe('an issuer that is down', () => {
     expect((await rig.present('known')).kind).toBe('unavailable')
   })
 
+  it('half an answer is none', async () => {
+    const rig = opaqueRig(endpoint)
+    endpoint.answer = (_question, response) => {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100' })
+      response.write('{"active":true,')
+      setImmediate(() => response.socket?.destroy())
+    }
+    expect(await rig.present('t')).toMatchObject({ kind: 'unavailable', code: 'ERR_INTROSPECTION_UNAVAILABLE' })
+    expect(rig.scheme.health?.()).toMatchObject({ ok: false })
+  })
+
   it('one token that makes it fail shuts nobody else out', async () => {
     endpoint.answer = ({ form }, response) =>
       form.get('token') === 'poison' ? sendJson(response, {}, 500) : sendJson(response, goodAnswer())
