@@ -157,6 +157,8 @@ const CODES = {
   ERR_SKILL_FORBIDDEN: 'The credential does not satisfy the requirements of the skill',
   ERR_RATE_LIMITED: 'The caller has made too many requests, or too many that failed to authenticate',
   ERR_TASK_NOT_OWNED: 'The task or context is not there for this caller',
+  ERR_EXTENDED_CARD_UNSUPPORTED: 'The agent has no extended card',
+  ERR_EXTENDED_CARD_NOT_CONFIGURED: 'The extended card is announced and there is none',
   ERR_ACCESS_DENIED: 'An access rule denies the request, or none allows it',
 
   // -- store: what is remembered between requests

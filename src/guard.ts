@@ -5,6 +5,7 @@
  */
 import { performance } from 'node:perf_hooks'
 import { recordDecision } from './audit/decision-log.ts'
+import type { ExtendedCard } from './card/extended.ts'
 import { TrustError } from './errors.ts'
 import { credentialSource, type RequestSource } from './guard/credential-source.ts'
 import {
@@ -19,6 +20,7 @@ import {
 } from './guard/denial.ts'
 import { decisionEvent } from './guard/event.ts'
 import { type Explanation, explain } from './guard/explain.ts'
+import { causeOfCapability, causeOfExtendedCard } from './guard/extended-card-denial.ts'
 import { type Loaded, load } from './guard/load.ts'
 import { checkGuardOptions, type GuardOptions, givenStores } from './guard/options.ts'
 import { causeOfOwnership } from './guard/ownership.ts'
@@ -26,17 +28,28 @@ import type { ResourceMetadata } from './guard/resource-metadata.ts'
 import { parseRevocation } from './guard/revocation.ts'
 import { inTurns } from './internal/turns.ts'
 import { createOwnershipRegister, type OwnershipRegister, type OwnershipRules } from './ownership/register.ts'
-import { evaluate } from './policy/evaluate.ts'
+import { evaluate, usableSkills } from './policy/evaluate.ts'
 import { principalOf } from './policy/principal.ts'
 import { formatProblem } from './policy/problem.ts'
 import type { Revocation } from './policy/revocation.ts'
 import { type HeadIdentity, identifyHead, identifyOperation } from './protocol/identify.ts'
+import { byJsonRpcMethod } from './protocol/operations.ts'
 import { authenticateAll, type Credentials } from './schemes/authenticate.ts'
 import { createMemoryOwnershipStore } from './store/ownership-memory.ts'
 import { createMemoryReplayStore } from './store/replay-memory.ts'
 import { createMemoryRevocationStore } from './store/revocation-memory.ts'
 import type { Stores } from './store/stores.ts'
-import type { Decision, DeniedDecision, GuardRequest, JsonRpcId, Operation, Principal, RequestHead } from './types.ts'
+import type {
+  AllowedDecision,
+  Decision,
+  DeniedDecision,
+  GuardRequest,
+  JsonRpcId,
+  Operation,
+  Principal,
+  RequestHead,
+  SkillGrant,
+} from './types.ts'
 
 export type { GuardOptions } from './guard/options.ts'
 
@@ -93,6 +106,11 @@ export interface Guard {
   readonly identityHeaders: readonly string[]
   /** Whose tasks and contexts are: for an agent that tells the guard itself what it makes. See docs/ownership.md. */
   readonly ownership: GuardOwnership
+  /**
+   * The extended card for the caller whose `GetExtendedAgentCard` this guard has allowed, with the headers to serve it
+   * with. Rejects with `ERR_GUARD_NOT_MOUNTED` for any other decision, and as `signCard` where a key cannot sign it.
+   */
+  extendedCard(decision: Pick<AllowedDecision, 'skills'>): Promise<ExtendedCard>
 }
 
 export interface GuardOwnership extends OwnershipRegister {
@@ -152,6 +170,8 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
   let complete = false
   const register = createOwnershipRegister(stores.ownership, () => current.policy.ownership)
   const pendings = new WeakMap<Authentication, Pending>()
+  /** Who may see the extended card, and of which version of the policy. */
+  const shown = new WeakMap<SkillGrant, { readonly loaded: Loaded; readonly principal: Principal }>()
 
   /** Builds the denial and records it: exactly one event for each decision. */
   function deny(pending: Pending, cause: DenialCause, asked: Partial<Asked> = {}): DeniedDecision {
@@ -180,10 +200,13 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const settle = (credentials: Credentials, early?: DenialCause): Authentication => {
       const principal = principalOf(credentials.parts)
       const pending: Pending = { ...begun, credentials, principal }
-      const cause = early ?? causeAtTheDoor(pending, clock())
+      const asked = askedByParsedBody(request, identity)
+      const atTheDoor = early ?? causeAtTheDoor(pending, clock())
+      const name = identity.kind === 'operation' ? identity.operation.name : asked?.operation.name
+      const cause = name === 'GetExtendedAgentCard' ? causeOfCapability(loaded, atTheDoor) : atTheDoor
       const lenient = loaded.policy.mode === 'report' && early === undefined
       const authentication: Authentication = Object.freeze({
-        ...(cause === undefined || lenient ? {} : { denied: deny(pending, cause) }),
+        ...(cause === undefined || lenient ? {} : { denied: deny(pending, cause, asked) }),
         ...(principal === undefined ? {} : { principal }),
         hiddenHeaders: source.hiddenHeaders,
       })
@@ -213,12 +236,15 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const { operation } = identified
     const { parts } = credentials
     const verdict = evaluate(loaded.policy, parts, operation)
-    const skills = verdict.allowed ? verdict.skills : []
-    const first =
+    const isExtendedCard = operation.name === 'GetExtendedAgentCard'
+    const usable = isExtendedCard ? usableSkills(loaded.policy, parts, operation) : []
+    const skills = isExtendedCard ? usable : verdict.allowed ? verdict.skills : []
+    const cause =
       reported ??
       causeOfRevocation(loaded, credentials) ??
       causeOfVerdict(verdict, operation, principal) ??
       causeOfWait(loaded.limits.operation(operation.name, principal, source, clock()))
+    const first = isExtendedCard ? causeOfExtendedCard(loaded, cause, skills) : cause
     if (first !== undefined) return decide(pending, operation, skills, first)
     const caller = {
       ...(principal === undefined ? {} : { principal }),
@@ -226,10 +252,10 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       skills,
     }
     const { policy } = loaded
-    const cause = causeOfOwnership({ register, policy, caller, operation, parts, complete, logger })
-    return cause instanceof Promise
-      ? cause.then((found) => decide(pending, operation, skills, found))
-      : decide(pending, operation, skills, cause)
+    const owned = causeOfOwnership({ register, policy, caller, operation, parts, complete, logger })
+    return owned instanceof Promise
+      ? owned.then((found) => decide(pending, operation, skills, found))
+      : decide(pending, operation, skills, owned)
   }
 
   function decide(
@@ -242,7 +268,8 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const { binding, version, requestId = null } = operation
     const asked = { binding, version, requestId, operation }
     // A2A §13.3: the extended card is never let through, whatever the mode.
-    const lenient = loaded.policy.mode === 'report' && operation.name !== 'GetExtendedAgentCard'
+    const isExtendedCard = operation.name === 'GetExtendedAgentCard'
+    const lenient = loaded.policy.mode === 'report' && !isExtendedCard
     if (cause !== undefined && !lenient) return deny(pending, cause, asked)
 
     const decision: Decision = Object.freeze({
@@ -253,11 +280,12 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
         allowed: Object.freeze([...skills]),
         ...(operation.declaredSkill === undefined ? {} : { declared: operation.declaredSkill }),
       }),
-      ...(credentials.headers === undefined ? {} : { headers: credentials.headers }),
+      ...headersOf(credentials.headers, isExtendedCard ? loaded.extendedCard.headers : undefined),
       ...(cause === undefined
         ? {}
         : { reported: { code: cause.code, status: denialOf(loaded, credentials, cause, asked).denial.status } }),
     })
+    if (isExtendedCard && principal !== undefined) shown.set(decision.skills, { loaded, principal })
     record(pending, decision)
     return decision
   }
@@ -297,6 +325,14 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     refuse(authentication: Authentication, code: 'ERR_REQUEST_TOO_LARGE' | 'ERR_REQUEST_MALFORMED') {
       const pending = take(authentication)
       return authentication.denied ?? deny(pending, { reason: 'INVALID_REQUEST', code })
+    },
+    async extendedCard({ skills }: Pick<AllowedDecision, 'skills'>) {
+      const found = shown.get(skills)
+      const views = found?.loaded.extendedCard.views
+      if (found === undefined || views === undefined) throw new TrustError('ERR_GUARD_NOT_MOUNTED')
+      const { card, text } = await views.of(found.principal, skills.allowed)
+      const type = { 'content-type': 'application/json; charset=utf-8' }
+      return Object.freeze({ card, text, headers: { ...type, ...found.loaded.extendedCard.headers } })
     },
     explain: (request: GuardRequest) => explain(current, request),
     async revoke(revocation: Revocation) {
@@ -353,6 +389,21 @@ function causeAtTheDoor({ loaded, source, credentials, principal }: Pending, now
 function askedByHead({ identity, requestId }: Pending): Asked {
   const { binding, version = '1.0' } = identity.kind === 'operation' ? identity.operation : identity
   return { binding, version, requestId, ...(identity.kind === 'operation' ? { operation: identity.operation } : {}) }
+}
+
+/** What a JSON-RPC body asks for that somebody has parsed already. Nothing is parsed here. */
+function askedByParsedBody({ body }: GuardRequest, { kind }: HeadIdentity) {
+  if (kind !== 'body' || typeof body !== 'object' || body === null || ArrayBuffer.isView(body)) return undefined
+  const method = Object.hasOwn(body, 'method') ? (body as { method: unknown }).method : undefined
+  const spelled = typeof method === 'string' ? byJsonRpcMethod.get(method) : undefined
+  return spelled === undefined
+    ? undefined
+    : { version: spelled.version, operation: { ...spelled, binding: 'JSONRPC' as const } }
+}
+
+function headersOf(...parts: (Readonly<Record<string, string>> | undefined)[]): Pick<AllowedDecision, 'headers'> {
+  const headers = Object.assign({}, ...parts) as Record<string, string>
+  return Object.keys(headers).length === 0 ? {} : { headers: Object.freeze(headers) }
 }
 
 /** The id of a body somebody has parsed already. Nothing is parsed here. */

@@ -1,4 +1,6 @@
 /** `a2a-trust`: the guard. */
+
+export type { ExtendedCard, ExtendedCardOptions } from './card/extended.ts'
 export { type ErrorCode, type ErrorDetails, TrustError } from './errors.ts'
 export { optionalClientCertificates } from './guard/client-certificates.ts'
 export type { Explanation } from './guard/explain.ts'

@@ -5,11 +5,12 @@
  * Each method is written out: one that a later SDK adds is not there, and so cannot be called, until somebody decides
  * whose business it is.
  */
-import type { Message, SendMessageRequest, StreamResponse, Task } from '@a2a-js/sdk'
+import { AgentCard, type Message, type SendMessageRequest, type StreamResponse, type Task } from '@a2a-js/sdk'
 import { PushNotificationNotSupportedError, RequestMalformedError, TaskNotFoundError } from '@a2a-js/sdk/errors'
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server'
 import { TrustError } from '../errors.ts'
 import type { Guard } from '../guard.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import { createPageTokens } from '../ownership/page-token.ts'
 import type { Finding } from '../ownership/register.ts'
 import { type Call, callOf, onBehalfOf } from './a2a-sdk-call.ts'
@@ -47,6 +48,7 @@ export function protectRequestHandler(
   handler: A2ARequestHandler,
   options: ProtectOptions = {},
 ): A2ARequestHandler {
+  assertKnownOptions('protectRequestHandler', options, ['pageTokenSecret'])
   const { ownership } = guard
   const tokens = createPageTokens(options.pageTokenSecret)
   ownership.assumeComplete()
@@ -127,8 +129,10 @@ export function protectRequestHandler(
     getAgentCard: () => handler.getAgentCard(),
 
     async getAuthenticatedExtendedAgentCard(params, context) {
-      const call = callOf(guard, context, params.tenant)
-      return handler.getAuthenticatedExtendedAgentCard(params, call.context)
+      const { user } = callOf(guard, context, params.tenant)
+      const { card } = await guard.extendedCard(user)
+      // The SDK writes it in v0.3 form, which no signature covers.
+      return AgentCard.fromJSON(context.requestedVersion === '1.0' ? card : { ...card, signatures: [] })
     },
 
     async sendMessage(params, context) {

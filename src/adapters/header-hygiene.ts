@@ -62,6 +62,12 @@ function pathOf(url: string): string {
 }
 
 /**
+ * An answer is for the caller who asked. That somebody has it already says nothing of whether this caller may, and a
+ * framework that answers 304 by itself would say so (A63).
+ */
+const CONDITIONS = new Set(['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range'])
+
+/**
  * Whether the handler must not see a header: one of `hidden`, of an identity, or of a credential that is not kept. `_` and
  * `-` are one: servers behind turn one into the other.
  */
@@ -73,7 +79,7 @@ export function isStripped(
 ): boolean {
   const name = header.toLowerCase()
   const plain = name.replaceAll('_', '-')
-  if (hidden.includes(plain)) return true
+  if (hidden.includes(plain) || CONDITIONS.has(plain)) return true
   if ((namesCaller(plain) || places.names(plain)) && !places.headers.has(name)) return true
   return !keepCredential && (CREDENTIALS.has(plain) || places.headers.has(name))
 }

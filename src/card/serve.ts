@@ -1,11 +1,10 @@
 /** A card made ready to be served: signed once, the same bytes each time. */
 import { createHash } from 'node:crypto'
 import type { JWK } from 'jose'
-import { parseStrictJson } from '../internal/json.ts'
 import { assertKnownOptions } from '../internal/options.ts'
 import { loadVerificationKey } from '../internal/verification-key.ts'
 import { JCS, serialize } from './canonicalize.ts'
-import { publicJwkOf, type SignCardOptions, signCard } from './sign.ts'
+import { publicJwkOf, type SignCardOptions, signWithAll } from './sign.ts'
 
 export interface ServedCardOptions {
   /** The card: text, or JSON. Its URLs are served as they are; nothing is taken from a request. */
@@ -40,10 +39,7 @@ export async function createServedCard(options: ServedCardOptions): Promise<Serv
   if (!Number.isSafeInteger(maxAgeSeconds) || maxAgeSeconds < 0 || maxAgeSeconds > 86_400) {
     throw new TypeError('"maxAgeSeconds" must be a whole number from 0 to 86400')
   }
-  let text = typeof options.card === 'string' ? options.card : JSON.stringify(options.card)
-  if (keys.length === 0) text = serialize(parseStrictJson(text), JCS)
-  for (const [index, key] of keys.entries())
-    text = (await signCard(text, { ...key, signatures: index === 0 ? 'replace' : 'add' })).text
+  const text = await signWithAll(typeof options.card === 'string' ? options.card : JSON.stringify(options.card), keys)
   const published = [...(await Promise.all(keys.map(publicJwkOf))), ...retiredKeys]
   const kids = new Set<string>()
   for (const jwk of published) {

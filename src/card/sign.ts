@@ -85,6 +85,18 @@ export async function signCard(text: string | Uint8Array, options: SignCardOptio
   return { card, text: result }
 }
 
+/** The text with a signature of each key, the first replacing what was signed before. Without keys: the canonical text. */
+export async function signWithAll(
+  cardText: string,
+  keys: readonly Omit<SignCardOptions, 'signatures'>[],
+): Promise<string> {
+  if (keys.length === 0) return serialize(parseStrictJson(cardText), JCS)
+  let text = cardText
+  for (const [index, key] of keys.entries())
+    text = (await signCard(text, { ...key, signatures: index === 0 ? 'replace' : 'add' })).text
+  return text
+}
+
 /** The public JWK of a signing key, for a key set. Throws as `signCard`. */
 export async function publicJwkOf(options: SignCardOptions): Promise<JWK> {
   const { jwk, alg, kid } = await signingKey(options, 'ERR_CARD_SIGNING_KEY')

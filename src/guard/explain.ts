@@ -1,12 +1,13 @@
 /** The same evaluation, told step by step for the operator. */
 import type { ErrorCode } from '../errors.ts'
-import { evaluate, type Shortfall, type Verdict } from '../policy/evaluate.ts'
+import { evaluate, type Shortfall, usableSkills, type Verdict } from '../policy/evaluate.ts'
 import { principalOf } from '../policy/principal.ts'
 import { type Identified, identifyOperation } from '../protocol/identify.ts'
 import { authenticateAll, type Credentials } from '../schemes/authenticate.ts'
 import type { GuardRequest, Operation, Principal } from '../types.ts'
 import { credentialSource } from './credential-source.ts'
 import { causeOfHead, causeOfVerdict } from './denial.ts'
+import { causeOfExtendedCard } from './extended-card-denial.ts'
 import type { Loaded } from './load.ts'
 
 export interface Explanation {
@@ -39,7 +40,11 @@ export async function explain(loaded: Loaded, request: GuardRequest): Promise<Ex
   if (identified.kind === 'unknown')
     return explanationOf(credentials, principal, identified, undefined, head?.code ?? identified.code)
   const verdict = evaluate(policy, credentials.parts, identified.operation)
-  const cause = head ?? causeOfVerdict(verdict, identified.operation, principal)
+  const plain = head ?? causeOfVerdict(verdict, identified.operation, principal)
+  const isExtendedCard = identified.operation.name === 'GetExtendedAgentCard'
+  const cause = isExtendedCard
+    ? causeOfExtendedCard(loaded, plain, usableSkills(policy, credentials.parts, identified.operation))
+    : plain
   return explanationOf(credentials, principal, identified, verdict, cause?.code)
 }
 

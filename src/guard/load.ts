@@ -1,4 +1,5 @@
 /** Everything made from one version of the policy. Requests keep the one they started with. */
+import type { ExtendedCardOptions } from '../card/extended.ts'
 import { createEgress, type Egress } from '../egress/index.ts'
 import type { CompiledPolicy } from '../policy/compiled.ts'
 import { loadPolicy } from '../policy/load.ts'
@@ -12,6 +13,7 @@ import { createMemoryRevocationStore } from '../store/revocation-memory.ts'
 import type { Stores } from '../store/stores.ts'
 import type { Clock, CustomScheme, Logger } from '../types.ts'
 import { customSchemes } from './custom-schemes.ts'
+import { type ExtendedCardGate, extendedCardGate } from './extended-card.ts'
 import { createKeyUseReport, type KeyUseReport } from './key-use.ts'
 import { createLimits, type Limits } from './limits.ts'
 import { createProxies, type Proxies } from './proxies.ts'
@@ -30,6 +32,7 @@ export interface Loaded {
   readonly metadata: ResourceMetadata | undefined
   readonly credentialLocations: readonly string[]
   readonly revoked: RevocationCheck
+  readonly extendedCard: ExtendedCardGate
   readonly limits: Limits
   readonly reportKeyUse: KeyUseReport
   /** Ends what was opened for this version. */
@@ -44,12 +47,18 @@ export interface LoadOptions {
   readonly logger?: Logger
   /** What is checked by code: a function for each scheme whose policy says `custom: true`, and for no other. */
   readonly schemes?: { readonly custom?: Readonly<Record<string, CustomScheme>> }
+  /** How the extended card is made and signed. Default: that of the policy, with the signatures it has. */
+  readonly extendedCard?: ExtendedCardOptions
 }
 
 /** Loads the policy, makes the schemes and fetches the keys they need; on any failure nothing stays open. */
 export async function load(options: LoadOptions, stores: Stores, clock: Clock): Promise<Loaded> {
   const { env = process.env, fetch, logger, baseDir, policy: source } = options
-  const policy = await loadPolicy({ policy: source, env, clock, ...(baseDir === undefined ? {} : { baseDir }) })
+  const loaded = await loadPolicy({ policy: source, env, clock, ...(baseDir === undefined ? {} : { baseDir }) })
+  // That the policy names no extended card is no mistake where a function makes one.
+  const isMade = options.extendedCard?.card !== undefined
+  const warnings = loaded.warnings.filter(({ code }) => !(isMade && code === 'ERR_POLICY_EXTENDED_CARD'))
+  const policy: CompiledPolicy = Object.freeze({ ...loaded, warnings })
   const custom = customSchemes(options.schemes, policy)
   const egress: Egress | undefined = fetch === undefined ? createEgress(policy.egress) : undefined
   const reach = fetch ?? (egress as Egress).fetch
@@ -77,6 +86,7 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
     throw fault
   }
   const schemes = Object.freeze([...byName.values()])
+  const credentialLocations = Object.freeze([...new Set(schemes.map(({ location }) => location))])
   const revoked = createMemoryRevocationStore({ clock, maxEntries: policy.revoked.length })
   for (const entry of policy.revoked) revoked.add(entry)
   return Object.freeze({
@@ -87,7 +97,8 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
     schemes,
     byName,
     metadata: resourceMetadataOf(policy),
-    credentialLocations: Object.freeze([...new Set(schemes.map(({ location }) => location))]),
+    credentialLocations,
+    extendedCard: extendedCardGate(policy, options.extendedCard, credentialLocations),
     revoked: revocationCheck([revoked, stores.revocation]),
     limits: createLimits(policy.limits, schemes),
     reportKeyUse: createKeyUseReport(),

@@ -31,6 +31,7 @@ const OPTIONS = [
   'onDecision',
   'schemes',
   'stores',
+  'extendedCard',
 ] satisfies (keyof GuardOptions)[]
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] satisfies (keyof Logger)[]
@@ -49,6 +50,13 @@ export function checkGuardOptions(options: GuardOptions): void {
     if (options[name] !== undefined && typeof options[name] !== 'function')
       throw new TypeError(`"${name}" must be a function`)
   if (options.logger !== undefined) assertMethods('logger', options.logger, LEVELS)
+  const { extendedCard } = options
+  if (extendedCard !== undefined) {
+    assertKnownOptions('"extendedCard"', extendedCard, ['card', 'keys'])
+    const { card, keys } = extendedCard
+    if (card !== undefined && typeof card !== 'function') throw new TypeError('"extendedCard.card" must be a function')
+    if (keys !== undefined && !Array.isArray(keys)) throw new TypeError('"extendedCard.keys" must be a list')
+  }
   if (options.stores === undefined) return
   assertKnownOptions('"stores"', options.stores, Object.keys(METHODS) as (keyof Stores)[])
   for (const [name, store] of Object.entries(givenStores(options)))

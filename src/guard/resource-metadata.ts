@@ -28,7 +28,10 @@ export function resourceMetadataOf(policy: CompiledPolicy): ResourceMetadata | u
   }
   if (issuers.size === 0) return undefined
   const scopes = new Set<string>()
-  const lists = [policy.card.requirements, ...[...policy.card.skills.values()].map((skill) => skill.requirements ?? [])]
+  const lists = [
+    policy.card.requirements,
+    ...[...policy.card.skills.values()].map((skill) => (skill.hidden ? [] : (skill.requirements ?? []))),
+  ]
   for (const { schemes } of lists.flat()) {
     for (const { name, scopes: listed } of schemes)
       if (tokenSchemes.has(name)) for (const scope of listed) scopes.add(scope)

@@ -166,12 +166,13 @@ function liesUnder(text: string, publicUrl: string, grpc: boolean): boolean {
 
 function checkExtended({ card, extended, sections, policy }: Comparison): void {
   const declared = card.model.capabilities.extendedAgentCard
-  if (sections.extendedCard !== undefined && !declared) {
+  const key = sections.extendedCardAdditions === undefined ? 'extendedCard' : 'extendedCardAdditions'
+  if (sections[key] !== undefined && !declared) {
     const message =
       'there is an extended card and the public card does not announce it: set its capability extendedAgentCard'
-    policy.error('ERR_POLICY_EXTENDED_CARD', '/extendedCard', message, 'key')
+    policy.error('ERR_POLICY_EXTENDED_CARD', `/${key}`, message, 'key')
   }
-  if (sections.extendedCard === undefined && declared) {
+  if (sections[key] === undefined && declared) {
     const message = 'the card announces an extended card and the policy names none (extendedCard): callers get an error'
     policy.warning('ERR_POLICY_EXTENDED_CARD', '', message)
   }

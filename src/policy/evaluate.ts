@@ -85,6 +85,7 @@ export function evaluate(policy: CompiledPolicy, parts: Parts, operation: Operat
   if (skill?.requirements !== undefined) {
     const shortfalls = shortfallsOf(skill.requirements, parts)
     // The agent's own bar is met, so the caller is known: what is missing is authority for this skill (RFC 6750 §3.1).
+    if (shortfalls !== undefined && skill.hidden === true) return forbidden('ERR_SKILL_FORBIDDEN')
     if (shortfalls !== undefined) {
       return replaced && parts.size === 0
         ? unmet(shortfalls)
@@ -95,15 +96,28 @@ export function evaluate(policy: CompiledPolicy, parts: Parts, operation: Operat
     return forbidden('ERR_SKILL_UNDECLARED')
   }
 
+  const skills = skillsFor(policy, parts, operation)
+  const access = ruleOn(policy, parts, operation, declared, skills)
+  if (!access.allowed) return { ...forbidden('ERR_ACCESS_DENIED'), ...ruleMember(access.rule) }
+  return { allowed: true, skills, ...ruleMember(access.rule) }
+}
+
+/** Ids of the skills these credentials may run by `operation`, in card order. */
+function skillsFor(policy: CompiledPolicy, parts: Parts, operation: Operation): string[] {
   const skills: string[] = []
   for (const [id, { requirements }] of policy.card.skills) {
     const bar = policy.skills.combine === 'override' ? (requirements ?? agentList(policy)) : requirements
     if (bar !== undefined && shortfallsOf(bar, parts) !== undefined) continue
     if (ruleOn(policy, parts, operation, id).allowed) skills.push(id)
   }
-  const access = ruleOn(policy, parts, operation, declared, skills)
-  if (!access.allowed) return { ...forbidden('ERR_ACCESS_DENIED'), ...ruleMember(access.rule) }
-  return { allowed: true, skills, ...ruleMember(access.rule) }
+  return skills
+}
+
+/** Ids of the skills these credentials could run by a message, in card order. */
+export function usableSkills(policy: CompiledPolicy, parts: Parts, operation: Operation): string[] {
+  const sent = skillsFor(policy, parts, { ...operation, name: 'SendMessage' })
+  const streamed = new Set(skillsFor(policy, parts, { ...operation, name: 'SendStreamingMessage' }))
+  return [...policy.card.skills.keys()].filter((id) => sent.includes(id) || streamed.has(id))
 }
 
 /**

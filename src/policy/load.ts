@@ -3,7 +3,6 @@ import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
 import { assertKnownOptions } from '../internal/options.ts'
 import type { SharingRules } from '../ownership/rules.ts'
-import { parseCard } from '../protocol/card.ts'
 import { step } from '../protocol/card-reader.ts'
 import { isObject } from '../protocol/json-object.ts'
 import type { Rate } from '../store/rate-limiter.ts'
@@ -14,8 +13,10 @@ import { compileDpop } from './compile-dpop.ts'
 import { compileClientCertificate } from './compile-proxies.ts'
 import { compileScheme } from './compile-scheme.ts'
 import type { AccessRule, CompiledPolicy, EgressConfig, LimitConfig, SchemeConfig, SkillSelection } from './compiled.ts'
-import { type LoadContext, openSource } from './files.ts'
+import { enforcedModel } from './extended-card.ts'
+import type { LoadContext } from './files.ts'
 import { deepFreeze } from './freeze.ts'
+import { loadCard, loadExtendedCard } from './load-card.ts'
 import { PolicyError } from './policy-error.ts'
 import type { Problem } from './problem.ts'
 import { type Environment, readTextFile } from './references.ts'
@@ -115,7 +116,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
   const settings = new Map(Object.entries(sections.schemes ?? {}))
 
   const card = await loadCard('card', sections, source, context, report)
-  const extended = await loadCard('extendedCard', sections, source, context, report)
+  const extended = await loadExtendedCard(card, sections, source, context, report)
   await refuseUnsupported(file, context, report)
   if (card === undefined) {
     for (const [name, value] of settings) checkSettings(name, value, source, context)
@@ -132,13 +133,14 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
     if (scheme !== undefined) schemes.set(name, scheme)
   }
   tellApart(schemes, report)
+  const model = enforcedModel(card.model, extended?.model)
   const known = {
     skills: skillIds(card, extended),
-    schemes: new Set(card.model.schemes.keys()),
+    schemes: new Set(model.schemes.keys()),
     issuers: new Set([...schemes.values()].filter(isTokenScheme).flatMap(issuersOf)),
   }
   const access = sections.access === undefined ? undefined : compileAccess(sections.access, known, report)
-  const skills = compileSkills(sections, card, access, report)
+  const skills = compileSkills(sections, [card, ...(extended === undefined ? [] : [extended])], access, report)
   warnOfIdleRevocations(sections.revoked ?? [], known, report)
   const dpop = await compileDpop(sections.dpop, schemes, context, report)
   warnOfWeakness(sections, report)
@@ -148,7 +150,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
   const { audience, clientAddress } = sections
   if (audience === undefined) return undefined
   return {
-    card: card.model,
+    card: model,
     cardJson: card.json,
     ...(extended === undefined ? {} : { extendedCardJson: extended.json }),
     audience: typeof audience === 'string' ? [audience] : audience,
@@ -185,26 +187,6 @@ function checkSettings(name: string, value: unknown, source: Source, context: Lo
   validate(policySchema.shape.schemes.unwrap().valueType, value, report)
 }
 
-async function loadCard(
-  key: 'card' | 'extendedCard',
-  sections: Sections,
-  source: Source,
-  context: LoadContext,
-  report: Report,
-): Promise<LoadedCard | undefined> {
-  const named = sections[key]
-  if (named === undefined) return undefined
-  const opened =
-    typeof named === 'string'
-      ? await openSource(named, `/${key}`, context, report)
-      : { source: { ...source, value: named }, report: reportOn(source, context.problems, `/${key}`) }
-  if (opened === undefined) return undefined
-  const json = opened.source.value
-  const { model, problems } = parseCard(json)
-  for (const { code, pointer, message, severity } of problems) opened.report[severity](code, pointer, message, 'key')
-  return { model, json: json as Readonly<Record<string, unknown>>, report: opened.report }
-}
-
 function speaksOfTenants(scheme: SchemeConfig): boolean {
   return (
     (isTokenScheme(scheme) && scheme.tenantClaim !== undefined) ||
@@ -216,19 +198,19 @@ function speaksOfTenants(scheme: SchemeConfig): boolean {
 
 function compileSkills(
   sections: Sections,
-  card: LoadedCard,
+  cards: readonly LoadedCard[],
   access: readonly AccessRule[] | undefined,
   report: Report,
 ): SkillSelection {
   const { select = { metadata: 'skillId' }, combine = 'add', undeclared } = sections.skills ?? {}
-  const strict = new Set(strictSkills(card))
+  const strict = new Set(cards.flatMap(strictSkills))
   for (const rule of access ?? []) for (const skill of rule.skills ?? []) strict.add(skill)
   if (undeclared === 'agent' && strict.size > 0) {
     const message = `only authorizeSkill in your code protects the skills that ask for more than the agent (${listed(strict)})`
     report.warning('ERR_POLICY_WEAK', '/skills/undeclared', message)
   }
   if (combine === 'override') {
-    for (const skill of weakenedSkills(card)) {
+    for (const skill of new Set(cards.flatMap(weakenedSkills))) {
       const message = `the skill ${quote(skill)} can be reached with less than the agent asks for`
       report.warning('ERR_POLICY_WEAK', '/skills/combine', message)
     }

@@ -105,6 +105,10 @@ export const policySchema = z
       examples: ['./agent-card.json'],
     }),
     extendedCard: cardSchema.optional().meta({ description: 'Path of the extended card (JSON), or the card itself.' }),
+    extendedCardAdditions: cardSchema.optional().meta({
+      description:
+        'Path of what the extended card has beside the public one (JSON), or the object itself: skills and schemes are added, other members replaced.',
+    }),
     audience: oneOrMore(identifier).meta({
       description: 'What the `aud` of a token must contain one of.',
       examples: ['https://agent.example.com'],

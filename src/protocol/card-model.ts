@@ -33,6 +33,8 @@ export interface CardSkill {
   readonly name: string
   /** OR of AND; `undefined` when the skill declares none. */
   readonly requirements?: readonly Requirement[]
+  /** Only the extended card lists it: that it exists is not for everybody to know. */
+  readonly hidden?: true
 }
 
 export interface CardInterface {

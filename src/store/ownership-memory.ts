@@ -1,5 +1,6 @@
 /** Remembers whose tasks and contexts are: in memory, one process, bounded. */
 import { TrustError } from '../errors.ts'
+import { assertKnownOptions } from '../internal/options.ts'
 import type { Clock } from '../types.ts'
 import type { Ownership, OwnershipStore } from './stores.ts'
 
@@ -33,6 +34,7 @@ interface Entry {
  * for its owner, and a context may be claimed anew.
  */
 export function createMemoryOwnershipStore(options: MemoryOwnershipStoreOptions = {}): MemoryOwnershipStore {
+  assertKnownOptions('createMemoryOwnershipStore', options, ['clock', 'maxEntries', 'maxPerOwner', 'ttlSeconds'])
   const { clock = Date.now, maxEntries = 100_000, ttlSeconds = 30 * 86_400 } = options
   const { maxPerOwner = Math.max(1, Math.ceil(maxEntries / 10)) } = options
   for (const [name, value] of Object.entries({ maxEntries, maxPerOwner, ttlSeconds })) {

@@ -40,7 +40,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   webhook: ['store', 'egress', 'internal', 'errors', 'types'],
   adapters: ['guard', 'ownership', 'card', 'webhook', 'internal', 'errors', 'types'],
   cli: ['adapters', 'guard', 'card', 'webhook', 'policy', 'protocol', 'egress', 'internal', 'errors', 'types'],
-  index: ['guard', 'policy', 'errors', 'types'],
+  index: ['guard', 'card', 'policy', 'errors', 'types'],
 }
 
 const OPTIONAL: Readonly<Record<string, RegExp>> = {

@@ -66,6 +66,10 @@ export interface RigOptions {
   /** Members of the `login` scheme over the usual ones. */
   readonly login?: Record<string, unknown>
   readonly guard?: Partial<GuardOptions>
+  /** `false`: none, though the card announces one. Default: the card itself. */
+  readonly extendedCard?: false
+  /** Puts further files into the folder. */
+  readonly prepare?: (folder: string) => void
 }
 
 export async function makeRig(options: RigOptions = {}): Promise<Rig> {
@@ -77,7 +81,10 @@ export async function makeRig(options: RigOptions = {}): Promise<Rig> {
     join(folder, 'keys.json'),
     JSON.stringify([{ id: 'partner-1', sha256: sha256Hex(API_KEY), owner: 'partner', scopes: ['a2a:use'] }]),
   )
+  options.prepare?.(folder)
   const card = options.card ?? rigCard()
+  const announced =
+    (card as { capabilities?: { extendedAgentCard?: boolean } }).capabilities?.extendedAgentCard === true
   const declared = Object.keys((card as { securitySchemes?: object }).securitySchemes ?? {})
   const schemes: Record<string, unknown> = {
     login: { issuer: ISSUER, algorithms: ['ES256'], jwks: 'file:./jwks.json', ...options.login },
@@ -88,6 +95,7 @@ export async function makeRig(options: RigOptions = {}): Promise<Rig> {
     card,
     audience: AUDIENCE,
     publicUrl: AUDIENCE,
+    ...(announced && options.extendedCard !== false ? { extendedCard: card } : {}),
     schemes: Object.fromEntries(Object.entries(schemes).filter(([name]) => declared.includes(name))),
     ...options.policy,
   }
