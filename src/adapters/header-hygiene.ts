@@ -32,7 +32,8 @@ export function credentialPlaces({
   const beginnings = identityHeaders.filter((name) => name.endsWith('*')).map((name) => name.slice(0, -1))
   const places = {
     headers: named('header'),
-    query: named('query'),
+    // RFC 6750 §2.3: read by nobody here, and a credential for whoever reads it behind.
+    query: named('query').add('access_token'),
     cookies: named('cookie'),
     names: (name: string) =>
       identityHeaders.includes(name) || beginnings.some((beginning) => name.startsWith(beginning)),

@@ -22,9 +22,10 @@ const B64TOKEN = /^[A-Za-z0-9\-._~+/]+=*$/
 
 /**
  * The token, or why there is none: `absent` without the header or with another auth-scheme; `malformed` (400) for
- * several header lines or anything that is not one auth-scheme, one space and one token; `invalid` when over the cap.
+ * several header lines, anything that is not one auth-scheme, one space and one token, or a second one in the query
+ * (RFC 6750 §2: one method in each request); `invalid` when over the cap.
  */
-export function readAccessToken(headers: HeaderView, maxTokenBytes: number): PresentedToken | NoToken {
+export function readAccessToken(headers: HeaderView, maxTokenBytes: number, query = ''): PresentedToken | NoToken {
   const lines = headers.all('authorization')
   const line = lines[0]
   if (line === undefined) return ABSENT
@@ -39,6 +40,7 @@ export function readAccessToken(headers: HeaderView, maxTokenBytes: number): Pre
     if (match === null) return malformed('the Authorization header is not an auth-scheme and credentials')
     return /^(?:bearer|dpop)$/i.test(match[1] as string) ? malformed('an auth-scheme without a token') : ABSENT
   }
+  if (query !== '' && new URLSearchParams(query).has('access_token')) return malformed('access_token in the query too')
   const token = line.slice(as.length + 1)
   if (token.length > maxTokenBytes) return { kind: 'invalid', code: 'ERR_TOKEN_TOO_LARGE' }
   return B64TOKEN.test(token)

@@ -60,7 +60,7 @@ export function createJwtScheme(config: JwtSchemeConfig, context: SchemeContext)
   const constraint = createSenderConstraint(config.senderConstraint, context)
 
   function authenticate(source: CredentialSource): Outcome | Promise<Outcome> {
-    const presented = readAccessToken(source.headers, config.maxTokenBytes)
+    const presented = readAccessToken(source.headers, config.maxTokenBytes, source.query)
     if (presented.kind !== 'token') return presented
     const outcome = recall({ presented, source, digest: digestOf(presented.token) })
     return outcome instanceof Promise

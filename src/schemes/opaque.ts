@@ -61,7 +61,7 @@ export function createOpaqueScheme(config: OpaqueSchemeConfig, context: SchemeCo
   let lastFailure: { readonly at: number; readonly reason: string } | undefined
 
   function authenticate(source: CredentialSource): Outcome | Promise<Outcome> {
-    const presented = readAccessToken(source.headers, config.maxTokenBytes)
+    const presented = readAccessToken(source.headers, config.maxTokenBytes, source.query)
     if (presented.kind !== 'token') return presented
     const known = recall(presented.token)
     const outcome = known instanceof Promise ? known.then(conclude) : conclude(known)

@@ -115,6 +115,14 @@ describe('what the handler sees', () => {
     expect([status, seen.url]).toEqual([200, '/tasks/t?historyLength=1&x=%20'])
   })
 
+  it('a token in the query is not read, refused beside one in the header, and seen by no handler', async () => {
+    const both = await get('/a2a/tasks/t?access%5Ftoken=abc', ['authorization', `Bearer ${await rig.token()}`])
+    expect(both.status).toBe(400)
+    expect((await get(`/a2a/tasks/t?access_token=${await rig.token()}`, [])).status).toBe(401)
+    const { status, seen } = await get('/a2a/tasks/t?access_token=abc&x=1', ['x-api-key', API_KEY])
+    expect([status, seen.url]).toEqual([200, '/tasks/t?x=1'])
+  })
+
   it('keepCredential leaves the credential, and nothing else', async () => {
     const { seen } = await get('/kept/tasks/t', ['x-api-key', API_KEY, 'x-user-id', 'admin'])
     expect(seen.headers['x-api-key']).toBe(API_KEY)
