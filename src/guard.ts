@@ -27,6 +27,7 @@ import { causeOfOwnership } from './guard/ownership.ts'
 import type { ResourceMetadata } from './guard/resource-metadata.ts'
 import { parseRevocation } from './guard/revocation.ts'
 import { inTurns } from './internal/turns.ts'
+import type { WebhookSettings } from './internal/webhook-settings.ts'
 import { createOwnershipRegister, type OwnershipRegister, type OwnershipRules } from './ownership/register.ts'
 import { evaluate, usableSkills } from './policy/evaluate.ts'
 import { principalOf } from './policy/principal.ts'
@@ -104,6 +105,8 @@ export interface Guard {
   readonly credentialLocations: readonly string[]
   /** Headers that the policy says name a caller: lower case, with `-`; one may end in `*`. No handler sees them. */
   readonly identityHeaders: readonly string[]
+  /** What the policy says of webhooks, for `createPushNotifications` and `createWebhookSender`. A reload changes it. */
+  readonly webhooks: WebhookSettings
   /** Whose tasks and contexts are: for an agent that tells the guard itself what it makes. See docs/ownership.md. */
   readonly ownership: GuardOwnership
   /**
@@ -349,6 +352,11 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
       await current.close()
       await reloads.ended()
     },
+    webhooks: Object.freeze({
+      allows: (url: URL) => current.policy.webhooks.allows(url),
+      keysFor: (origin: string) => current.policy.webhooks.keysFor(origin),
+      encryptionKeys: () => current.policy.webhooks.encryptionKeys(),
+    }),
     ownership: Object.freeze({
       ...register,
       assumeComplete() {

@@ -1,5 +1,6 @@
 /** A policy after loading: every reference resolved, every default filled in, compared with the card. Frozen. */
 import type { KeyObject, webcrypto } from 'node:crypto'
+import type { WebhookSettings } from '../internal/webhook-settings.ts'
 import type { OwnershipRules } from '../ownership/register.ts'
 import type { CardModel } from '../protocol/card-model.ts'
 import type { Rate } from '../store/rate-limiter.ts'
@@ -28,6 +29,7 @@ export interface CompiledPolicy {
   /** Lower case, `-` for `_`; the last character may be `*`. */
   readonly identityHeaders: readonly string[]
   readonly dpop: DpopConfig
+  readonly webhooks: WebhookSettings
   readonly egress: EgressConfig
   /** Where trusted proxies put the caller's certificate: one place for all schemes. */
   readonly clientCertificate?: ClientCertificateConfig

@@ -12,6 +12,7 @@ import { compileAccess, skillIds } from './compile-access.ts'
 import { compileDpop } from './compile-dpop.ts'
 import { compileClientCertificate } from './compile-proxies.ts'
 import { compileScheme } from './compile-scheme.ts'
+import { compileWebhooks } from './compile-webhooks.ts'
 import type { AccessRule, CompiledPolicy, EgressConfig, LimitConfig, SchemeConfig, SkillSelection } from './compiled.ts'
 import { enforcedModel } from './extended-card.ts'
 import type { LoadContext } from './files.ts'
@@ -143,6 +144,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
   const skills = compileSkills(sections, [card, ...(extended === undefined ? [] : [extended])], access, report)
   warnOfIdleRevocations(sections.revoked ?? [], known, report)
   const dpop = await compileDpop(sections.dpop, schemes, context, report)
+  const webhooks = await compileWebhooks(sections.webhooks, context, report)
   warnOfWeakness(sections, report)
 
   const clientCertificate = compileClientCertificate(settings, schemes, report)
@@ -168,6 +170,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
     identityHeaders: (sections.identityHeaders ?? []).map((name) => name.toLowerCase().replaceAll('_', '-')),
     revoked: (sections.revoked ?? []).map(revocationEntry),
     dpop,
+    webhooks,
     egress: (sections.egress ?? {}) as EgressConfig,
     ...(clientCertificate === undefined ? {} : { clientCertificate }),
     ...(clientAddress === undefined ? {} : { clientAddress }),

@@ -1,6 +1,7 @@
 /** The kinds of value that a policy holds, each with the words for a wrong one. */
 import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
+import { isOriginPattern } from '../internal/url-pattern.ts'
 import { signatureAlgorithms } from '../internal/verification-key.ts'
 
 /** One line that means what it shows: not blank, nothing at the ends, no control characters. */
@@ -179,3 +180,8 @@ function hasHostBits(range: string): boolean {
   const [address] = ipaddr.parseCIDR(range)
   return kind.networkAddressFromCIDR(range).toString() !== address.toString()
 }
+
+/** `https://hooks.example.com`, or `*.` in place of one or more whole labels. */
+export const originPattern = z
+  .string('must be text')
+  .refine(isOriginPattern, 'must be an origin such as https://hooks.example.com or https://*.example.com')

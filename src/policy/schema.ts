@@ -20,6 +20,7 @@ import {
   identityHeader,
   listOf,
   oneOrMore,
+  originPattern,
   path,
   rate,
   scope,
@@ -242,13 +243,20 @@ export const policySchema = z
       }),
     webhooks: z
       .strictObject({
-        allow: listOf(text).optional(),
+        allow: listOf(originPattern).optional().meta({
+          description: 'Origins that may be registered, exact or `https://*.example.com`. Default: any public one.',
+        }),
         secrets: z
           .record(text, z.strictObject({ current: secretReference, previous: secretReference.optional() }))
-          .optional(),
+          .optional()
+          .meta({ description: 'By origin: what deliveries are signed with; `previous` signs too, for a rotation.' }),
+        encryptionKeys: listOf(secretReference)
+          .optional()
+          .meta({ description: 'Base64 of 32 bytes each: the first seals stored secrets, each opens them.' }),
       })
+      .refine(hasMembers, 'is empty: leave it out')
       .optional()
-      .meta({ description: 'Webhooks that may be called. Not enforced by this version: refused at start.' }),
+      .meta({ description: 'Webhooks that may be registered, and how they are signed.' }),
     delegation: listOf(
       z.strictObject({
         to: webUrl,

@@ -7,7 +7,7 @@ import type { Report } from './report.ts'
 import { secretReference } from './schema-values.ts'
 import { accepted } from './validate.ts'
 
-const UNSUPPORTED = ['webhooks', 'delegation', 'stores'] as const
+const UNSUPPORTED = ['delegation', 'stores'] as const
 
 /**
  * Reports such settings, and what is wrong with the secrets they refer to, so that nothing is left for later.
@@ -28,7 +28,7 @@ export async function refuseUnsupported(
 }
 
 /** Where the schema has a reference to a secret. */
-const SECRET_MEMBERS: ReadonlySet<string> = new Set(['current', 'previous', 'secret', 'url'])
+const SECRET_MEMBERS: ReadonlySet<string> = new Set(['secret', 'url'])
 
 function* secretsIn(value: unknown, pointer: string): Generator<[pointer: string, reference: string]> {
   if (!isObject(value) && !Array.isArray(value)) return

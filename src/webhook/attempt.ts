@@ -1,9 +1,9 @@
 /** One attempt at one delivery: the headers, the request, and what its answer means. */
 import type { Egress } from '../egress/index.ts'
 import { type ErrorCode, TrustError } from '../errors.ts'
+import { signingKeys, type WebhookKey } from '../internal/webhook-secret.ts'
 import { JWT_HEADER, type WebhookJwtSigner } from './jwt.ts'
 import { IN_BAND_SECRET } from './push-config.ts'
-import { signingKeys, type WebhookKey } from './secret.ts'
 import { signWith } from './sign.ts'
 
 export interface AttemptConfig {
@@ -15,7 +15,8 @@ export interface AttemptConfig {
 
 export interface AttemptContext {
   readonly egress: Pick<Egress, 'fetch'>
-  readonly secretsOf: (origin: string) => readonly WebhookKey[]
+  readonly allows: (url: URL) => boolean
+  readonly keysFor: (origin: string) => readonly WebhookKey[]
   readonly signJwt: WebhookJwtSigner | undefined
   readonly tokenHeader: string
 }
@@ -47,6 +48,8 @@ export async function attemptDelivery(
   nowMs: number,
   signal: AbortSignal,
 ): Promise<AttemptResult> {
+  // What the policy allowed at registration it may have ceased to allow.
+  if (!context.allows(new URL(config.url))) return { kind: 'failed', reason: 'ERR_PUSH_CONFIG' }
   try {
     const headers = await headersOf(message, config, context, Math.floor(nowMs / 1000))
     const { body } = message
@@ -62,7 +65,7 @@ export async function attemptDelivery(
 async function headersOf(
   { id, taskId, version, body, contentType }: AttemptMessage,
   { url, token, scheme, credentials }: AttemptConfig,
-  { secretsOf, signJwt, tokenHeader }: Omit<AttemptContext, 'egress'>,
+  { keysFor, signJwt, tokenHeader }: Omit<AttemptContext, 'egress'>,
   timestampSeconds: number,
 ): Promise<Record<string, string>> {
   const headers: Record<string, string> = { 'content-type': contentType, 'a2a-version': version, 'webhook-id': id }
@@ -70,7 +73,7 @@ async function headersOf(
   const isInBand = scheme.toLowerCase() === IN_BAND_SECRET
   // A2A §4.3.3: the configured scheme and credentials, as they are. A key to sign with is not one to send.
   if (scheme !== '' && !isInBand) headers.authorization = `${scheme} ${credentials}`
-  const keys = [...(isInBand ? signingKeys(credentials, 'credentials') : []), ...secretsOf(new URL(url).origin)]
+  const keys = [...(isInBand ? signingKeys(credentials, 'credentials') : []), ...keysFor(new URL(url).origin)]
   if (keys.length > 0) Object.assign(headers, signWith(keys, { id, timestampSeconds, body }))
   if (signJwt !== undefined) {
     const jwt = await signJwt({ audience: url, id, taskId, timestampSeconds, body })

@@ -6,13 +6,14 @@ import { randomUUID } from 'node:crypto'
 import type { Egress } from '../egress/index.ts'
 import { TrustError } from '../errors.ts'
 import { assertKnownOptions } from '../internal/options.ts'
+import { urlPatterns } from '../internal/url-pattern.ts'
+import type { WebhookSettings } from '../internal/webhook-settings.ts'
 import { createMemoryPushConfigStore } from '../store/push-configs-memory.ts'
 import type { PushConfigLimits, PushConfigRecord, PushConfigStore } from '../store/stores.ts'
 import type { Clock } from '../types.ts'
 import { asSdkError } from './a2a-sdk.ts'
 import { type PushConfig, pushConfigProblem, REDACTED } from './push-config.ts'
 import { createSealing } from './sealing.ts'
-import { type UrlPattern, urlPatterns } from './url-pattern.ts'
 
 /** What is read of the SDK's `ServerCallContext`. */
 export interface PushCallContext {
@@ -24,6 +25,8 @@ export interface PushCallContext {
 export interface PushNotificationsOptions {
   /** Where a webhook may lie: `createEgress(...)`. Asked at registration, and again by the sender at each connection. */
   readonly egress: Pick<Egress, 'check'>
+  /** `guard.webhooks`: what the policy allows, and the keys it seals with. */
+  readonly policy?: WebhookSettings
   /** Origins that may be registered, as `https://hooks.example.com` or `https://*.example.com`. Default: any. */
   readonly allow?: readonly string[]
   /** Default: in memory, one process. */
@@ -73,12 +76,14 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
   const { egress, clock = Date.now } = options
   if (typeof (egress as Partial<Egress> | undefined)?.check !== 'function')
     throw new TypeError('"egress" must come from createEgress')
-  if (options.records !== undefined && options.encryptionKeys === undefined)
+  const encryptionKeys = options.encryptionKeys ?? options.policy?.encryptionKeys()
+  if (options.records !== undefined && encryptionKeys === undefined)
     throw new TypeError('"encryptionKeys" must be given with "records": what one process seals others must open')
-  const sealing = createSealing(options.encryptionKeys, 'encryptionKeys')
+  const sealing = createSealing(encryptionKeys, 'encryptionKeys')
   const store = options.records ?? createMemoryPushConfigStore({ clock })
   const limits = limitsOf(options.limits)
-  const allow = options.allow === undefined ? undefined : urlPatterns(options.allow, 'allow')
+  const patterns = options.allow === undefined ? undefined : urlPatterns(options.allow, 'allow')
+  const allows = (url: URL) => patterns?.some((pattern) => pattern(url)) ?? true
   const listeners = new Set<(taskId: string, id: string) => void>()
   const changed = (taskId: string, id: string) => {
     for (const listener of listeners) listener(taskId, id)
@@ -95,7 +100,7 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
     if (owner === undefined) throw refusal('only an authenticated caller may register a webhook')
     const problem = config.taskId === taskId ? pushConfigProblem(config) : 'taskId must be that of the task'
     if (problem !== undefined) throw refusal(problem)
-    await checkUrl(config.url, egress, allow)
+    await checkUrl(config.url, egress, (url) => allows(url) && (options.policy?.allows(url) ?? true))
 
     const id = config.id === '' ? randomUUID() : config.id
     const before = (await store.list(taskId)).find((known) => known.owner === owner && known.id === id)
@@ -152,7 +157,7 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
   })
 }
 
-const OPTIONS = ['egress', 'allow', 'records', 'encryptionKeys', 'limits', 'clock'] as const
+const OPTIONS = ['egress', 'policy', 'allow', 'records', 'encryptionKeys', 'limits', 'clock'] as const
 
 function refusal(problem: string): TrustError {
   return new TrustError('ERR_PUSH_CONFIG', { details: { problem }, hint: problem })
@@ -167,16 +172,12 @@ function boundTo({ taskId, id, owner, url, revision }: PushConfigRecord): readon
   return [taskId, id, owner, url, revision]
 }
 
-async function checkUrl(
-  url: string,
-  egress: Pick<Egress, 'check'>,
-  allow: readonly UrlPattern[] | undefined,
-): Promise<void> {
+async function checkUrl(url: string, egress: Pick<Egress, 'check'>, allows: (url: URL) => boolean): Promise<void> {
   if (!URL.canParse(url)) throw refusal('url must be an absolute URL')
   const parsed = new URL(url)
   // A fragment is never sent: what stands there was meant for something else.
   if (parsed.hash !== '') throw refusal('url must have no fragment')
-  if (allow !== undefined && !allow.some((pattern) => pattern(parsed))) throw refusal('url may not be registered here')
+  if (!allows(parsed)) throw refusal('url may not be registered here')
   const { verdict, reason } = await egress.check(url)
   if (verdict === 'allow') return
   const cause = new TrustError(reason === 'allowed' ? 'ERR_EGRESS_URL' : reason)

@@ -1,5 +1,5 @@
 /** A push notification config as a client registers it (A2A §4.3.1), checked before it is kept. */
-import { signingKeys } from './secret.ts'
+import { signingKeys } from '../internal/webhook-secret.ts'
 
 /** The v1.0 shape, which the SDK also gives for v0.3 requests. */
 export interface PushConfig {

@@ -2,13 +2,14 @@
 import type { Egress } from '../egress/index.ts'
 import type { ErrorCode } from '../errors.ts'
 import { assertKnownOptions } from '../internal/options.ts'
+import { signingKeys, type WebhookKey } from '../internal/webhook-secret.ts'
+import type { WebhookSettings } from '../internal/webhook-settings.ts'
 import type { Clock, Logger } from '../types.ts'
 import type { AttemptContext } from './attempt.ts'
 import type { HostLimits } from './hosts.ts'
 import type { WebhookJwtOptions } from './jwt.ts'
 import type { PushConfig } from './push-config.ts'
 import type { PushCallContext, PushNotifications } from './push-config-store.ts'
-import { signingKeys, type WebhookKey } from './secret.ts'
 
 /** What is used of the SDK's `PushNotificationStore`. */
 export interface PlainPushStore {
@@ -46,6 +47,8 @@ export interface WebhookSenderOptions {
   readonly store: PushNotifications | PlainPushStore
   /** `createEgress(...)`: where a webhook may go, and for how long one attempt may take. */
   readonly egress: Pick<Egress, 'fetch'>
+  /** `guard.webhooks`: the secrets of the policy, and its `allow`, asked again at each attempt. */
+  readonly policy?: WebhookSettings
   readonly signing?: {
     /** By origin of the receiver, as in `https://hooks.example.com`. */
     readonly secrets?: Readonly<Record<string, RotatingSecret>>
@@ -83,6 +86,7 @@ export interface SenderSettings {
 const OPTIONS = [
   'store',
   'egress',
+  'policy',
   'signing',
   'retry',
   'queue',
@@ -104,6 +108,7 @@ export function senderSettings(options: WebhookSenderOptions): SenderSettings {
   const {
     store,
     egress,
+    policy,
     signing = {},
     retry = {},
     queue = {},
@@ -122,7 +127,12 @@ export function senderSettings(options: WebhookSenderOptions): SenderSettings {
   const secrets = secretsByOrigin(signing.secrets ?? {})
   return Object.freeze({
     store,
-    attempt: { egress, secretsOf: (origin: string) => secrets.get(origin) ?? [], tokenHeader: tokenHeaderName },
+    attempt: {
+      egress,
+      allows: (url: URL) => policy?.allows(url) ?? true,
+      keysFor: (origin: string) => [...(secrets.get(origin) ?? []), ...(policy?.keysFor(origin) ?? [])],
+      tokenHeader: tokenHeaderName,
+    },
     jwt: signing.jwt,
     retry: wholeNumbers('retry', retry, {
       baseMs: [1000, 1, HOUR_MS],

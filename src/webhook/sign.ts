@@ -1,7 +1,7 @@
 /** Standard Webhooks signatures over the bytes that are sent. */
 import { createHmac, randomBytes, sign } from 'node:crypto'
 import { assertKnownOptions } from '../internal/options.ts'
-import { signingKeys, type WebhookKey } from './secret.ts'
+import { signingKeys, type WebhookKey } from '../internal/webhook-secret.ts'
 
 export interface SignWebhookOptions {
   /**

@@ -3,11 +3,11 @@ import { createHash } from 'node:crypto'
 import { createEgress } from '../egress/index.ts'
 import { createJwksCache } from '../internal/jwks-cache.ts'
 import { assertKnownOptions } from '../internal/options.ts'
+import { verificationKeys, type WebhookKey } from '../internal/webhook-secret.ts'
 import { createMemoryReplayStore } from '../store/replay-memory.ts'
 import type { ReplayStore } from '../store/stores.ts'
 import type { Clock } from '../types.ts'
 import type { WebhookJwtCheck } from './jwt.ts'
-import { verificationKeys, type WebhookKey } from './secret.ts'
 
 export interface WebhookVerifierOptions {
   /** As `signWebhook` takes them, and `whpk_` public keys: 1 to 8, each of which may have signed. */

@@ -7,9 +7,8 @@ export function urlPatterns(patterns: unknown, option: string): readonly UrlPatt
   if (!Array.isArray(patterns)) throw new TypeError(`"${option}" must be a list of origins`)
   return Object.freeze(
     patterns.map((pattern: unknown) => {
-      const [, scheme, star = '', rest] =
-        typeof pattern === 'string' ? (/^(https?:\/\/)(\*\.)?([^/?#@\s*]+)$/.exec(pattern) ?? []) : []
-      if (scheme === undefined || rest === undefined || !URL.canParse(`${scheme}${rest}`))
+      const [, scheme, star = '', rest] = isOriginPattern(pattern) ? (PATTERN.exec(pattern) ?? []) : []
+      if (scheme === undefined || rest === undefined)
         throw new TypeError(`"${option}" must hold origins such as https://hooks.example.com or https://*.example.com`)
       const { protocol, hostname, port } = new URL(`${scheme}${rest}`)
       return (url: URL) => {
@@ -20,4 +19,12 @@ export function urlPatterns(patterns: unknown, option: string): readonly UrlPatt
       }
     }),
   )
+}
+
+const PATTERN = /^(https?:\/\/)(\*\.)?([^/?#@\s*]+)$/
+
+export function isOriginPattern(pattern: unknown): pattern is string {
+  if (typeof pattern !== 'string') return false
+  const [, scheme = '', , rest = ''] = PATTERN.exec(pattern) ?? []
+  return rest !== '' && URL.canParse(`${scheme}${rest}`)
 }
