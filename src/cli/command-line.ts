@@ -25,9 +25,14 @@ usage:
   a2a-trust keys hash --password [--user NAME [--owner OWNER]] [--json]
   a2a-trust keys jwks FILE… [--json]
   a2a-trust keys certs --dir DIR [--identity URI] [--days N] [--json]
+  a2a-trust keys generate --webhook [-o FILE]
+  a2a-trust webhook sign --secret REF… [--id ID] [--at TIME] [--json] FILE|-
+  a2a-trust webhook verify --secret REF… --header 'NAME: VALUE'… [--task ID] [--payload any] [--at TIME] [--json] FILE|-
+  a2a-trust webhook send URL --secret REF… [--id ID] [--token T] [--allow-http] [--allow-address CIDR]… [--port N]… [--json] FILE|-
+  a2a-trust webhook listen --secret REF… [--port N] [--task ID] [--payload any] [--count N] [--json]
   a2a-trust demo [--serve]
 
-TIME is unix seconds or RFC 3339. \`-\` reads stdin, one item a line; a line that starts with " is a JSON string.
+TIME is unix seconds or RFC 3339. REF is env:NAME or file:PATH. \`-\` reads stdin, one item a line; a line that starts with " is a JSON string.
 stdout is data, stderr is talk. Exit codes: 0 ok or allowed, 1 fault, 2 usage, 3 denied or not trusted, 4 invalid input.
 
 example: is this token good for this agent?
@@ -51,6 +56,10 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   'keys jwks': async () => (await import('./keys.ts')).keysJwksCommand,
   'keys hash': async () => (await import('./api-keys.ts')).keysHashCommand,
   'keys certs': async () => (await import('./keys.ts')).keysCertsCommand,
+  'webhook sign': async () => (await import('./webhook.ts')).webhookSignCommand,
+  'webhook verify': async () => (await import('./webhook.ts')).webhookVerifyCommand,
+  'webhook send': async () => (await import('./webhook.ts')).webhookSendCommand,
+  'webhook listen': async () => (await import('./webhook.ts')).webhookListenCommand,
   demo: async () => (await import('./demo.ts')).demoCommand,
 }
 

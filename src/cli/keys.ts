@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWK } from 'jose'
 import { parseStrictJson } from '../internal/json.ts'
 import { loadVerificationKey } from '../internal/verification-key.ts'
+import { generateWebhookSecret } from '../webhook/index.ts'
 import { keysGenerateApiKeyCommand } from './api-keys.ts'
 import { createFiles } from './files.ts'
 import { exit, fail, type Io } from './io.ts'
@@ -19,6 +20,7 @@ const PUBLIC_MEMBERS = ['kty', 'crv', 'x', 'y', 'n', 'e', 'kid', 'alg', 'use', '
  */
 export async function keysGenerateCommand(args: readonly string[], io: Io): Promise<number> {
   if (args.includes('--api-key')) return keysGenerateApiKeyCommand(args, io)
+  if (args.includes('--webhook')) return keysGenerateWebhookCommand(args, io)
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -44,6 +46,18 @@ export async function keysGenerateCommand(args: readonly string[], io: Io): Prom
   ])
   if (status === exit.ok) io.stdout.write(`${JSON.stringify(publicPart(named))}\n`)
   return status
+}
+
+/** `keys generate --webhook [-o FILE]`: a secret to sign webhooks with, on stdout or in a file for its owner only. */
+async function keysGenerateWebhookCommand(args: readonly string[], io: Io): Promise<number> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { webhook: { type: 'boolean' }, output: { type: 'string', short: 'o' }, json: { type: 'boolean' } },
+  })
+  const text = `${generateWebhookSecret()}\n`
+  if (values.output !== undefined) return createFiles(io, [{ path: values.output, text, access: 'secret' }])
+  io.stdout.write(text)
+  return exit.ok
 }
 
 /** `keys jwks FILE… [--json]`: the public JWK Set of files that hold a JWK or a set. Unusable keys are refused. */

@@ -26,7 +26,7 @@ import { revocationEntry, warnOfIdleRevocations } from './revocation.ts'
 import { policySchema } from './schema.ts'
 import { objectSource, quote, readSource, type Source, type SourceResult } from './source.ts'
 import { issuersOf, isTokenScheme, tellApart } from './token-schemes.ts'
-import { refuseUnsupported } from './unsupported.ts'
+import { checkSecretsIn, refuseUnsupported } from './unsupported.ts'
 import { validate, validMembers } from './validate.ts'
 
 export interface LoadPolicyOptions {
@@ -119,6 +119,8 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
   const card = await loadCard('card', sections, source, context, report)
   const extended = await loadExtendedCard(card, sections, source, context, report)
   await refuseUnsupported(file, context, report)
+  if (sections.webhooks === undefined) await checkSecretsIn(file.webhooks, '/webhooks', context, report)
+  const webhooks = await compileWebhooks(sections.webhooks, context, report)
   if (card === undefined) {
     for (const [name, value] of settings) checkSettings(name, value, source, context)
     return undefined
@@ -144,7 +146,6 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
   const skills = compileSkills(sections, [card, ...(extended === undefined ? [] : [extended])], access, report)
   warnOfIdleRevocations(sections.revoked ?? [], known, report)
   const dpop = await compileDpop(sections.dpop, schemes, context, report)
-  const webhooks = await compileWebhooks(sections.webhooks, context, report)
   warnOfWeakness(sections, report)
 
   const clientCertificate = compileClientCertificate(settings, schemes, report)

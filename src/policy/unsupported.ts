@@ -21,14 +21,22 @@ export async function refuseUnsupported(
   for (const key of UNSUPPORTED) {
     if (!Object.hasOwn(file, key)) continue
     report.error('ERR_POLICY_UNSUPPORTED', `/${key}`, `"${key}" is not enforced by this version: remove it`, 'key')
-    for (const [pointer, reference] of secretsIn(file[key], `/${key}`)) {
-      await resolveSecret(reference, pointer, context, report)
-    }
+    await checkSecretsIn(file[key], `/${key}`, context, report)
   }
 }
 
+/** Follows the references of a section that is not compiled, as it has other mistakes: all of them are said at once. */
+export async function checkSecretsIn(
+  section: unknown,
+  at: string,
+  context: LoadContext,
+  report: Report,
+): Promise<void> {
+  for (const [pointer, reference] of secretsIn(section, at)) await resolveSecret(reference, pointer, context, report)
+}
+
 /** Where the schema has a reference to a secret. */
-const SECRET_MEMBERS: ReadonlySet<string> = new Set(['secret', 'url'])
+const SECRET_MEMBERS: ReadonlySet<string> = new Set(['current', 'previous', 'secret', 'url'])
 
 function* secretsIn(value: unknown, pointer: string): Generator<[pointer: string, reference: string]> {
   if (!isObject(value) && !Array.isArray(value)) return

@@ -59,8 +59,8 @@ const OPTIONAL: Readonly<Record<string, RegExp>> = {
 const NETWORK = /^node:(?:http|https|http2|net|tls|dgram|dns|dns\/promises|child_process)$|^undici$/
 /** The demo plays the client and the provider, which are not this package's to guard. */
 const MAY_CONNECT = /^src\/(?:egress|cli\/demo)\//
-/** A class to compare with, and a parser. */
-const OPENS_NOTHING = /^\{ (?:TLSSocket|isIP) \}$/
+/** A class to compare with, a parser, and what only listens. */
+const OPENS_NOTHING = /^\{ (?:TLSSocket|isIP|createServer, type IncomingMessage) \}$/
 
 describe('import direction', () => {
   it('DESIGN 3: every import goes down', () => {
