@@ -104,6 +104,7 @@ describe('policy: webhooks', () => {
       '/webhooks/allow/0',
       '/webhooks/allow/1',
       '/webhooks/allow/2',
+      '/webhooks/secrets/https:~1~1b.example.com/previous',
       '/webhooks/secrets/https:~1~1c.example.com/current',
     ])
     expect(JSON.stringify(problems)).not.toMatch(/not-base64|whsec_inline/)
