@@ -1,5 +1,5 @@
 /** `@grpc/grpc-js`: translate the call, ask the guard, then go on or end it with the guard's status. */
-import type { Socket } from 'node:net'
+import type { ServerHttp2Stream } from 'node:http2'
 import {
   type ChannelOptions,
   Metadata,
@@ -15,7 +15,7 @@ import { findFault } from '../internal/plain-data.ts'
 import type { AllowedDecision, Denial, Peer } from '../types.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, isStripped } from './header-hygiene.ts'
-import { peerOf } from './node-request.ts'
+import { closeWhenAnswered, peerOf } from './node-request.ts'
 
 export interface GrpcGuardOptions {
   /** Leaves the credential in the metadata, for a handler that must read it itself. Default false: it is removed. */
@@ -53,9 +53,14 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
     let decided = false
     let offered: AllowedDecision['headers']
 
-    const refuse = (denial: Denial) => call.sendStatus(statusOf(denial))
+    const end = (answer: Parameters<typeof call.sendStatus>[0]) => {
+      const stream = http2StreamOf(call)
+      if (stream !== undefined) closeWhenAnswered(stream)
+      call.sendStatus(answer)
+    }
+    const refuse = (denial: Denial) => end(statusOf(denial))
     const fail = (fault: unknown) => {
-      call.sendStatus({ code: status.INTERNAL, details: 'Internal error' })
+      end({ code: status.INTERNAL, details: 'Internal error' })
       onFault(fault)
     }
 
@@ -73,7 +78,7 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
     /** Whether the message may pass. grpc-js reads none before `pass(kept)`. */
     async function authorize(message: unknown): Promise<boolean> {
       if (authentication === undefined || decided) {
-        call.sendStatus({ code: status.INVALID_ARGUMENT, details: 'One request message is expected' })
+        end({ code: status.INVALID_ARGUMENT, details: 'One request message is expected' })
         return false
       }
       decided = true
@@ -153,13 +158,17 @@ function withoutCredentials(
   return kept
 }
 
+/** grpc-js has no public way to it. Absent where an interceptor of somebody else stands before the guard's. */
+function http2StreamOf(call: ServerInterceptingCallInterface): ServerHttp2Stream | undefined {
+  return (call as { readonly stream?: ServerHttp2Stream }).stream
+}
+
 /**
  * From the connection, as on HTTP. Where grpc-js does not show it, from its own account of the peer: the verified leaf,
  * without the certificates that came with it.
  */
 function peerOfCall(call: ServerInterceptingCallInterface): Peer {
-  const { stream } = call as { readonly stream?: { readonly session?: { readonly socket?: Socket } } }
-  const socket = stream?.session?.socket
+  const socket = http2StreamOf(call)?.session?.socket
   if (socket !== undefined) return peerOf(socket)
   const { remoteAddress } = call.getConnectionInfo()
   const raw = call.getAuthContext().sslPeerCertificate?.raw

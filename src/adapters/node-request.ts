@@ -95,6 +95,16 @@ const NGHTTP2_NO_ERROR = 0
 /** An unread body this small is drained, so that the connection can be used again; a larger one ends the connection. */
 const DRAIN_BYTES = 64 * 1024
 
+/** To be called before an answer: nothing more is read of a request whose answer is complete (RFC 9113 §8.1). */
+export function closeWhenAnswered(stream: Http2Stream, reader: { resume(): unknown } = stream): void {
+  // The stream's own end: the response has its `finish` only when the stream is closed.
+  stream.once('finish', () => {
+    stream.close(NGHTTP2_NO_ERROR)
+    // What has arrived already would keep the stream, and so the server, from closing.
+    reader.resume()
+  })
+}
+
 /**
  * To be called before a denial is written: whether the connection has to end with it, because too much of the request
  * is still on the way. In HTTP/2 only its stream ends, when the answer is complete (RFC 9113 §8.1).
@@ -103,12 +113,7 @@ export function endsConnection(request: IncomingMessage): boolean {
   if (!hasBody(request) || request.complete) return false
   if (request.httpVersionMajor >= 2) {
     const stream = http2Stream(request)
-    // The stream's own end: the response has its `finish` only when the stream is closed.
-    stream?.once('finish', () => {
-      stream.close(NGHTTP2_NO_ERROR)
-      // What has arrived already would keep the stream, and so the server, from closing.
-      request.resume()
-    })
+    if (stream !== undefined) closeWhenAnswered(stream, request)
     return false
   }
   const { 'content-length': length = 0, 'transfer-encoding': coding } = request.headers

@@ -83,7 +83,8 @@ export function decisionFor(guard: Guard, request: Request): AllowedDecision | u
 
 /** Path and query as the handler will see them: the host's URL parser has read them for both. */
 function targetOf(url: string): string {
-  return url.slice(new URL(url).origin.length)
+  const { pathname, search, hash } = new URL(url)
+  return pathname + search + hash
 }
 
 type BodyResult =
