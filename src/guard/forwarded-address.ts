@@ -8,7 +8,9 @@ const MAX_LINE = 8192
 
 /** A strict literal in its one spelling, IPv4 taken out of IPv6; `undefined` for anything else. */
 export function plainAddress(text: string | undefined): string | undefined {
-  return text === undefined || familyOf(text) === 0 ? undefined : ipaddr.process(text).toString()
+  const family = familyOf(text)
+  if (text === undefined || family === 0) return undefined
+  return family === 4 ? text : ipaddr.process(text).toString()
 }
 
 /**

@@ -60,7 +60,7 @@ export function readRevocationList(raw: Uint8Array): RevocationList {
   const revoked = new Set<string>()
   for (const entry of entries) {
     const [serial, date, more, ...others] = elements(expectTag(entry, SEQUENCE).content)
-    time(date)
+    if (date?.tag !== TAG.utcTime && date?.tag !== TAG.generalizedTime) throw new DerError('an entry has no date')
     if (others.length > 0) throw new DerError('an entry goes on after its extensions')
     if (more !== undefined) refuseCritical(elements(expectTag(more, SEQUENCE).content), [REASON_CODE, INVALIDITY_DATE])
     revoked.add(serialOf(serial))

@@ -1,5 +1,6 @@
 /** A policy after loading: every reference resolved, every default filled in, compared with the card. Frozen. */
 import type { KeyObject, webcrypto } from 'node:crypto'
+import type { RevocationList } from '../internal/crl.ts'
 import type { WebhookSettings } from '../internal/webhook-settings.ts'
 import type { OwnershipRules } from '../ownership/register.ts'
 import type { CardModel } from '../protocol/card-model.ts'
@@ -195,8 +196,8 @@ export interface MtlsSchemeConfig {
   readonly ca: readonly string[]
   /** SPIFFE IDs, https URIs, DNS names (`*`: one whole segment, or the first label) and key pins. In order of precedence. */
   readonly identities: readonly string[]
-  /** DER in base64. Absent: nothing is looked up. */
-  readonly crl?: readonly string[]
+  /** Absent: nothing is looked up. */
+  readonly crl?: readonly RevocationList[]
 }
 
 export interface ClientCertificateConfig {

@@ -11,14 +11,14 @@ const MAX_BYTES = 8 * 1024 * 1024
 const MAX_LISTS = 64
 const BLOCK = /-----BEGIN X509 CRL-----([A-Za-z0-9+/=\s]*)-----END X509 CRL-----/g
 
-/** DER of each list in base64, or `undefined` after reporting what is wrong with the file. */
+/** The lists, or `undefined` after reporting what is wrong with the file. */
 export async function loadRevocationLists(
   reference: string,
   pointer: string,
   authorities: readonly string[],
   context: LoadContext,
   report: Report,
-): Promise<readonly string[] | undefined> {
+): Promise<readonly RevocationList[] | undefined> {
   const name = reference.replace(/^file:/, '')
   const file = await readBytes(pathOf(reference, context.baseDir), MAX_BYTES)
   if (!file.ok) {
@@ -33,11 +33,12 @@ export async function loadRevocationLists(
   if (encoded.length === 0) return refuse('holds no revocation list (DER, or -----BEGIN X509 CRL-----)')
   if (encoded.length > MAX_LISTS) return refuse(`holds more than ${MAX_LISTS} revocation lists`)
   const anchors = authorities.flatMap((pem) => readCertificate(derOf(pem)) ?? [])
-  for (const [index, base64] of encoded.entries()) {
+  const lists: RevocationList[] = []
+  for (const [index, der] of encoded.entries()) {
     const which = `revocation list ${index + 1}`
     let list: RevocationList
     try {
-      list = readRevocationList(Buffer.from(base64, 'base64'))
+      list = readRevocationList(der)
     } catch (error) {
       if (error instanceof DerError) return refuse(`${which} cannot be used: ${error.message}`)
       throw error
@@ -51,15 +52,16 @@ export async function loadRevocationLists(
       const message = `${name}: ${which} is out of date or not valid yet: callers it is about are refused until it is replaced`
       report.warning('ERR_POLICY_KEY_FILE', pointer, message)
     }
+    lists.push(list)
   }
-  return encoded
+  return lists
 }
 
-function listsIn(bytes: Buffer): string[] {
+function listsIn(bytes: Buffer): Buffer[] {
   // A list in DER is a SEQUENCE.
-  if (bytes[0] === 0x30) return [bytes.toString('base64')]
+  if (bytes[0] === 0x30) return [bytes]
   const text = bytes.toString('latin1')
-  const blocks = [...text.matchAll(BLOCK)].map(([, base64 = '']) => base64.replace(/\s/g, ''))
+  const blocks = [...text.matchAll(BLOCK)].map(([, base64 = '']) => Buffer.from(base64, 'base64'))
   // Something else between dashes is a list that is spelt wrong, or not meant to be here.
   return blocks.length === text.split('-----BEGIN ').length - 1 ? blocks : []
 }

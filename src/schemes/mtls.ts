@@ -9,7 +9,7 @@ import {
   purposeProblem,
   validityOf,
 } from '../internal/certificate-path.ts'
-import { isCurrent, type PathStatus, readRevocationList, statusOf } from '../internal/crl.ts'
+import { isCurrent, type PathStatus, statusOf } from '../internal/crl.ts'
 import { sha256Hex } from '../internal/sha256.ts'
 import type { MtlsSchemeConfig } from '../policy/compiled.ts'
 import type { PeerCertificate } from '../types.ts'
@@ -51,7 +51,7 @@ const UNKNOWN: Outcome = Object.freeze({
  * lists that are current. It does not look at the subject's common name; without `crl` it does not look up revocation; it
  * never asks an OCSP responder or distribution point.
  *
- * Throws `TypeError` for a `ca`, `identities` or `crl` entry that is not usable.
+ * Throws `TypeError` for a `ca` or `identities` entry that is not usable.
  */
 export function createMtlsScheme(config: MtlsSchemeConfig, context: Pick<SchemeContext, 'clock'>): Scheme {
   const { name } = config
@@ -67,13 +67,7 @@ export function createMtlsScheme(config: MtlsSchemeConfig, context: Pick<SchemeC
     const problem = patternProblem(pattern)
     if (problem !== undefined) throw new TypeError(`'identities' of '${name}': ${pattern} ${problem}`)
   }
-  const lists = config.crl?.map((base64) => {
-    try {
-      return readRevocationList(Buffer.from(base64, 'base64'))
-    } catch {
-      throw new TypeError(`'crl' of '${name}' has a part that is no revocation list`)
-    }
-  })
+  const lists = config.crl
   const judged = new WeakMap<PeerCertificate, Judged>()
 
   function judge({ raw, authorized, authorizationError = '', chain = [] }: PeerCertificate): Judged {

@@ -1,10 +1,12 @@
 /** Revocation lists: what a file may hold, and what becomes of callers while it is good, old or gone. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { X509Certificate } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createGuard, type Guard } from '../../src/guard.ts'
+import { type Certificate, readCertificate } from '../../src/internal/certificate.ts'
 import { readRevocationList } from '../../src/internal/crl.ts'
 import type { DecisionEvent } from '../../src/types.ts'
 import { type ClientCertificate, createClientAuthority, crlPem } from '../support/client-authority.ts'
@@ -55,7 +57,7 @@ async function start(crl: string | Buffer | undefined, ca = root.cert): Promise<
   return guard
 }
 
-async function call({ der }: ClientCertificate, ...chain: ClientCertificate[]) {
+async function call({ der }: Pick<ClientCertificate, 'der'>, ...chain: ClientCertificate[]) {
   const decision = await (guard as Guard).check({
     method: 'POST',
     target: '/a2a',
@@ -111,6 +113,42 @@ describe('a list that is current', () => {
     await start(crlPem(root.crl()) + crlPem(lower.crl({ revoked: [indirect.serial], signer: other })))
     expect(await call(indirect, lower)).toBe(UNKNOWN)
   })
+})
+
+describe('lists that OpenSSL made', () => {
+  const { cases } = JSON.parse(readFileSync(new URL('../vectors/crl/openssl.json', import.meta.url), 'utf8')) as {
+    cases: { id: string; ca: string; good: string; revoked: string; crl: string }[]
+  }
+  const der = (pem: string) => ({ der: new X509Certificate(pem).raw })
+
+  it.each(cases)('$id', async ({ ca, good, revoked, crl }) => {
+    await start(crl, ca)
+    expect(await call(der(good))).toBe('allowed')
+    expect(await call(der(revoked))).toBe(REVOKED)
+    now = Date.parse('2027-02-01T00:00:01Z') / 1000
+    expect(await call(der(good))).toBe(UNKNOWN)
+  })
+
+  it('are signed over every octet', () => {
+    for (const { ca, crl } of cases) {
+      const authority = readCertificate(new X509Certificate(ca).raw) as Certificate
+      const list = Buffer.from(crl.replace(/-----[A-Z0-9 ]+-----|\s/g, ''), 'base64')
+      expect(readRevocationList(list).isSignedBy(authority)).toBe(true)
+      for (let at = 0; at < list.length; at += 1) {
+        const changed = Buffer.from(list)
+        changed[at] = (changed[at] as number) ^ 1
+        expect(readsAndHolds(changed, authority), `octet ${at}`).toBe(false)
+      }
+    }
+  })
+
+  function readsAndHolds(list: Buffer, authority: Certificate): boolean {
+    try {
+      return readRevocationList(list).isSignedBy(authority)
+    } catch {
+      return false
+    }
+  }
 })
 
 describe('time', () => {
