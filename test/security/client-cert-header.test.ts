@@ -12,6 +12,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { decisionFor, expressGuard } from '../../src/adapters/express.ts'
 import { decisionFor as fastifyDecisionFor, fastifyGuard } from '../../src/adapters/fastify.ts'
+import { webGuard } from '../../src/adapters/web.ts'
 import { readCertificateHeader } from '../../src/guard/certificate-header.ts'
 import { createGuard, type Guard } from '../../src/guard.ts'
 import { sha256Hex } from '../../src/internal/sha256.ts'
@@ -50,7 +51,8 @@ const escaped = (...pems: string[]) => encodeURIComponent(pems.join(''))
 const HEADERS: Readonly<Record<Format, string>> = {
   rfc9440: 'Client-Cert',
   xfcc: 'X-Forwarded-Client-Cert',
-  pem: 'X-Ssl-Cert',
+  // A name that no list of identity headers has.
+  pem: 'X-Amzn-Mtls-Clientcert',
 }
 const WRITTEN: Readonly<Record<Format, (pem: string) => string>> = {
   rfc9440: (pem) => bytes(new X509Certificate(pem).raw),
@@ -459,6 +461,29 @@ describe('the address of the caller', () => {
     await call('forwarded', 'for=203.0.113.5', 'x-api-key', API_KEY)
     expect(seen[0]?.rawHeaders).toContain('for=203.0.113.5')
     expect(events[0]).not.toHaveProperty('ignoredHeaders')
+  })
+})
+
+describe("a host of the web's Request", () => {
+  const ask = (address: string, headers: [string, string][]) => {
+    const request = new Request(`${AUDIENCE}/a2a`, {
+      method: 'POST',
+      headers: [['content-type', 'application/json'], ['a2a-version', '1.0'], ...headers],
+      body: BODY,
+    })
+    return webGuard(guard)(request, (passed) => Response.json([...passed.headers.keys()]), { address })
+  }
+
+  it('believes the same proxies, and a header that was there twice is refused', async () => {
+    await use({ format: 'pem' })
+    const good: [string, string] = [HEADERS.pem, escaped(alice.cert)]
+    const allowed = await ask('127.0.0.1', [good])
+    expect(allowed.status).toBe(200)
+    expect(await allowed.json()).toEqual(['a2a-version', 'content-type'])
+    expect((await ask('192.0.2.1', [good])).status).toBe(401)
+    expect((await ask('127.0.0.1', [good, good])).status).toBe(400)
+    const other = await ask('192.0.2.1', [good, ['x-api-key', API_KEY]])
+    expect(await other.json()).toEqual(['a2a-version', 'content-type'])
   })
 })
 

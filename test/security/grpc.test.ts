@@ -24,6 +24,7 @@ import { userBuilder } from '../../src/adapters/a2a-sdk.ts'
 import { decisionFor, grpcGuard, grpcServerOptions } from '../../src/adapters/grpc.ts'
 import type { Guard } from '../../src/guard.ts'
 import type { AllowedDecision } from '../../src/types.ts'
+import { createClientAuthority } from '../support/client-authority.ts'
 import { createClientChain } from '../support/client-chain.ts'
 import { encodeMessage, GrpcCaller, services, statusDetails } from '../support/grpc-calls.ts'
 import { rawGrpcCall } from '../support/raw-grpc.ts'
@@ -495,6 +496,44 @@ describe('A29 the guard is there', () => {
 })
 
 describe('client certificates', () => {
+  it('A51 P88 a header of a trusted proxy is one, of anybody else none, and no handler sees either', async () => {
+    const authority = createClientAuthority()
+    const agent = authority.issue([6, 'spiffe://example.org/agents/one'])
+    const folder = mkdtempSync(join(tmpdir(), 'a2a-trust-grpc-'))
+    closers.push(() => rmSync(folder, { recursive: true }))
+    writeFileSync(join(folder, 'ca.pem'), authority.cert)
+    const pem = encodeURIComponent(agent.cert)
+    const lines = ['a2a-version', '1.0', 'x-amzn-mtls-clientcert', pem, 'x_amzn_mtls_clientcert', pem]
+    for (const [trusted, code] of [
+      ['127.0.0.0/8', status.OK],
+      ['10.0.0.0/8', status.UNAUTHENTICATED],
+    ] as const) {
+      const clientCertificate = { header: 'X-Amzn-Mtls-Clientcert', format: 'pem', trustedProxies: [trusted] }
+      const mesh = await makeRig({
+        card: rigCard({
+          securitySchemes: {
+            mesh: { mtlsSecurityScheme: {} },
+            key: { apiKeySecurityScheme: { location: 'header', name: 'X-API-Key' } },
+          },
+          securityRequirements: [{ schemes: { mesh: { list: [] } } }, { schemes: { key: { list: [] } } }],
+        }),
+        policy: {
+          schemes: {
+            mesh: { ca: `file:${folder}/ca.pem`, identities: ['spiffe://example.org/agents/*'], clientCertificate },
+            key: { keys: 'file:./keys.json' },
+          },
+        },
+      })
+      const { caller, ran } = await serve(mesh.guard)
+      expect((await caller.call(GET, getTask, lines)).code).toBe(code)
+      expect((await caller.call(GET, getTask, [...lines, 'x-api-key', API_KEY])).code).toBe(status.OK)
+      expect(ran.map(({ metadata }) => Object.keys(metadata.toJSON()).filter((name) => /cert/.test(name)))).toEqual(
+        ran.map(() => []),
+      )
+      await mesh.close()
+    }
+  })
+
   it('A51 the certificate of the connection is judged with what came along, and a header is none', async () => {
     const chain = createClientChain('spiffe://example.org/agents/one')
     const authority = createAuthority()
