@@ -79,7 +79,7 @@ export function evaluate(policy: CompiledPolicy, parts: Parts, operation: Operat
   const replaced = policy.skills.combine === 'override' && runsASkill(operation) && skill?.requirements !== undefined
   if (agent !== undefined && !replaced) return unmet(agent)
 
-  if (operation.tenant !== undefined && !mayNameTenant(policy, parts, operation.tenant))
+  if (operation.tenant !== undefined && !mayNameTenant(policy, parts, operation, operation.tenant))
     return forbidden('ERR_TENANT_FORBIDDEN')
   if (declared !== undefined && skill === undefined) return forbidden('ERR_SKILL_UNKNOWN')
   if (skill?.requirements !== undefined) {
@@ -124,7 +124,10 @@ export function usableSkills(policy: CompiledPolicy, parts: Parts, operation: Op
  * A tenant is a routing value until some scheme of the policy speaks of tenants; from then on every credential must speak
  * for the one that is named (A46).
  */
-function mayNameTenant(policy: CompiledPolicy, parts: Parts, tenant: string): boolean {
+function mayNameTenant(policy: CompiledPolicy, parts: Parts, { binding }: Operation, tenant: string): boolean {
+  // A2A §4.4.6: where each interface of the binding names its tenant, clients send one of those.
+  const offered = policy.card.interfaces.filter((one) => one.binding === binding).map((one) => one.tenant)
+  if (offered.length > 0 && offered.every((one) => one !== undefined) && !offered.includes(tenant)) return false
   return !policy.speaksOfTenants || (parts.size > 0 && [...parts.values()].every((part) => part.tenant === tenant))
 }
 
