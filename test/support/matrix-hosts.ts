@@ -39,13 +39,13 @@ export async function matrixAgent(): Promise<MatrixAgent> {
     ['1.0', '0.3'].map((protocolVersion) => ({ url: 'https://agent.example/', protocolBinding, protocolVersion })),
   )
   const card = rigCard({ supportedInterfaces })
-  const rig = await makeRig({ card })
+  const rig = await makeRig({ card, policy: { extendedCard: card } })
   const executor = new OwnedExecutor()
   const calls: string[] = []
   const typed = AgentCard.fromJSON(card)
   const stores = [new InMemoryTaskStore(), new InMemoryPushNotificationStore()] as const
   const sender = { send: async () => {} }
-  const inner = new DefaultRequestHandler(typed, stores[0], executor, undefined, stores[1], sender, typed)
+  const inner = new DefaultRequestHandler(typed, stores[0], executor, undefined, stores[1], sender)
   const counting = new Proxy<A2ARequestHandler>(inner, {
     get(target, name) {
       const value: unknown = Reflect.get(target, name)
