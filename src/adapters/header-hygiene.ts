@@ -12,6 +12,8 @@ const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie', '
 export interface CredentialPlaces {
   /** Lower-case header names. */
   readonly headers: ReadonlySet<string>
+  /** The same with `_` turned into `-`. */
+  readonly spellings: ReadonlySet<string>
   readonly query: ReadonlySet<string>
   readonly cookies: ReadonlySet<string>
   /** Whether the policy says that a header names a caller. `name` in lower case, `_` turned into `-`. */
@@ -32,6 +34,7 @@ export function credentialPlaces({
   const beginnings = identityHeaders.filter((name) => name.endsWith('*')).map((name) => name.slice(0, -1))
   const places = {
     headers: named('header'),
+    spellings: new Set([...named('header')].map((name) => name.replaceAll('_', '-'))),
     // RFC 6750 §2.3: read by nobody here, and a credential for whoever reads it behind.
     query: named('query').add('access_token'),
     cookies: named('cookie'),
@@ -81,8 +84,11 @@ export function isStripped(
   const name = header.toLowerCase()
   const plain = name.replaceAll('_', '-')
   if (hidden.includes(plain) || CONDITIONS.has(plain)) return true
-  if ((namesCaller(plain) || places.names(plain)) && !places.headers.has(name)) return true
-  return !keepCredential && (CREDENTIALS.has(plain) || places.headers.has(name))
+  if (places.headers.has(name)) return !keepCredential
+  if (namesCaller(plain) || places.names(plain)) return true
+  if (CREDENTIALS.has(name)) return !keepCredential
+  // The guard did not look at another spelling of such a name, and a server behind may take it for the credential.
+  return CREDENTIALS.has(plain) || places.spellings.has(plain)
 }
 
 /**

@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js'
 import { familyOf } from '../egress/address.ts'
 import type { ClientAddressConfig } from '../policy/compiled.ts'
 
-/** Longest line that is read, in characters. */
+/** How much of a line is read, in characters, from its end: a caller writes the beginning, and a proxy adds to it. */
 const MAX_LINE = 8192
 
 /** A strict literal in its one spelling, IPv4 taken out of IPv6; `undefined` for anything else. */
@@ -25,7 +25,7 @@ export function forwardedAddress(
 ): string {
   let hop = peer
   for (const line of [...lines].reverse()) {
-    for (const node of line.length > MAX_LINE ? UNREADABLE : [...NODES[header](line)].reverse()) {
+    for (const node of [...NODES[header](line)].reverse()) {
       const next = trusted(hop) ? addressOf(node) : undefined
       if (next === undefined) return hop
       hop = next
@@ -38,8 +38,14 @@ export function forwardedAddress(
 const UNREADABLE: readonly string[] = Object.freeze([''])
 
 const NODES: Readonly<Record<ClientAddressConfig['header'], (line: string) => readonly string[]>> = {
-  'x-forwarded-for': (line) => line.split(','),
+  'x-forwarded-for': listedNodes,
   forwarded: forwardedNodes,
+}
+
+/** Of a line that is cut off, what may be half a node is none. */
+function listedNodes(line: string): readonly string[] {
+  const nodes = line.slice(-MAX_LINE).split(',')
+  return line.length > MAX_LINE ? ['', ...nodes.slice(1)] : nodes
 }
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -47,6 +53,8 @@ const PARAMETER = new RegExp(`[ \\t]*(${TOKEN})=(?:"((?:[^"\\\\]|\\\\.)*)"|(${TO
 
 /** The `for` of each element (RFC 7239 §4), '' where there is none; a line that cannot be read has no node at all. */
 function forwardedNodes(line: string): readonly string[] {
+  // Where a quoted text begins is only known from the beginning.
+  if (line.length > MAX_LINE) return UNREADABLE
   const nodes: string[] = []
   let element = new Map<string, string>()
   PARAMETER.lastIndex = 0

@@ -24,6 +24,9 @@ const RANK: Readonly<Record<SchemeKind, number>> = {
   apiKey: 6,
 }
 
+/** Every kind an id can begin with. */
+export const SCHEME_KINDS: readonly string[] = Object.keys(RANK)
+
 /**
  * The principal of a request, or `undefined` for an anonymous one. Scopes and claims are those of the naming
  * credential alone: one issuer's scopes never speak for another's subject.

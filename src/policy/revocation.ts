@@ -7,7 +7,7 @@ import { parseRfc3339 } from '../internal/rfc3339.ts'
 import { didYouMean } from '../internal/suggest.ts'
 import type { RevocationEntry } from '../store/stores.ts'
 import type { PrincipalPart } from '../types.ts'
-import { principalId } from './principal.ts'
+import { principalId, SCHEME_KINDS } from './principal.ts'
 import type { Report } from './report.ts'
 import { hasMembers, text } from './schema-values.ts'
 import { quote } from './source.ts'
@@ -42,7 +42,7 @@ export const revocationSchema = z
       .meta({ description: 'SHA-256 of a client certificate (DER), in hex.' }),
     principal: text
       .regex(
-        /^(?:apiKey|http|oauth2|openIdConnect|mtls):[^:]+:[^:]+(?::[^:]+)?$/,
+        new RegExp(`^(?:${SCHEME_KINDS.join('|')}):[^:]+:[^:]+(?::[^:]+)?$`),
         'must be the id of a principal as audit events have it, such as oauth2:https%3A%2F%2Flogin.example.com:alice',
       )
       .optional()

@@ -1,6 +1,7 @@
 /** A scheme that the operator's own function checks: any other HTTP auth-scheme, or any scheme marked `custom: true`. */
 import { z } from 'zod'
 import { TrustError } from '../errors.ts'
+import { findFault } from '../internal/plain-data.ts'
 import { createWorkQueue } from '../internal/work-queue.ts'
 import type { CustomPlace, CustomSchemeConfig } from '../policy/compiled.ts'
 import type { CustomMaterial, CustomScheme, PrincipalPart } from '../types.ts'
@@ -14,6 +15,8 @@ const MAX_CREDENTIALS = 16_384
 const MAX_CALLS = 256
 /** Of claims, as JSON text. */
 const MAX_CLAIMS = 16_384
+/** Of all of a result, in bytes: claims, scopes and names. */
+const MAX_RESULT = 128 * 1024
 
 const text = z
   .string()
@@ -21,6 +24,7 @@ const text = z
   .max(1024)
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   .regex(/^(?=\S)[^\u0000-\u001f\u007f]*\S$/)
+  .refine((value) => value.isWellFormed())
 const seconds = z.int().min(0).max(99_999_999_999)
 
 const resultSchema = z.strictObject({
@@ -139,7 +143,7 @@ function partOf({ name, tenants }: CustomSchemeConfig, result: unknown): Princip
   const { success, data, error } = parsed(result) ?? { success: false }
   // Paths alone: a message may quote what the function took over from the credential.
   if (!success)
-    throw fault(error?.issues.map(({ path }) => path.join('.') || 'the result itself').join(', ') ?? 'a getter')
+    throw fault(error?.issues.map(({ path }) => path.join('.') || 'the result itself').join(', ') ?? 'no plain data')
   const { subject, scopes, tenant, clientId, claims = {}, expiresAt, credential = {} } = data
   // Undeclared tenants would not be held against the tenant of the request.
   if (tenant !== undefined && !tenants) throw fault('tenant, and the policy does not say tenants: true')
@@ -160,10 +164,10 @@ function partOf({ name, tenants }: CustomSchemeConfig, result: unknown): Princip
   })
 }
 
-/** `undefined` when reading it throws. */
+/** `undefined` when reading it throws, and when it is no plain data: what is inherited was not returned. */
 function parsed(result: unknown) {
   try {
-    return resultSchema.safeParse(result)
+    return findFault(result, MAX_RESULT) === undefined ? resultSchema.safeParse(result) : undefined
   } catch {
     return undefined
   }

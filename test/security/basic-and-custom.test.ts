@@ -147,13 +147,25 @@ describe('HTTP Basic', { timeout: 60_000 }, () => {
     for (const status of [401, 401, 429]) expect((await ask(basic('alice:wrong'))).status).toBe(status)
   })
 
-  it('can be revoked by user name and by principal while running', async () => {
+  it('can be revoked by user name and by key id while running', async () => {
     const { ask, rig } = await serve()
     await rig.guard.revoke({ key: { issuer: 'staff', id: 'alice' } })
     expect((await ask(basic(`alice:${PASSWORD}`))).status).toBe(401)
     expect(rig.events.at(-1)?.code).toBe('ERR_CREDENTIAL_REVOKED')
     await rig.guard.revoke({ key: { issuer: 'key', id: 'partner-1' } })
     expect((await ask(['X-API-Key', API_KEY])).status).toBe(401)
+  })
+
+  it.each([
+    ['a user', basic(`alice:${PASSWORD}`)],
+    ['whom code has named', ['Authorization', 'Digest good']],
+    ['the owner of a key', ['X-API-Key', API_KEY]],
+  ])('%s can be revoked by the principal that the event names', async (_, credential) => {
+    const { ask, rig } = await serve()
+    expect((await ask(credential)).status).toBe(200)
+    await rig.guard.revoke({ principal: rig.events.at(-1)?.principal as string })
+    expect((await ask(credential)).status).toBe(401)
+    expect(rig.events.at(-1)?.code).toBe('ERR_CREDENTIAL_REVOKED')
   })
 })
 

@@ -129,6 +129,16 @@ describe('what the handler sees', () => {
     expect(seen.headers).not.toHaveProperty('x-user-id')
   })
 
+  it.each(['a2a', 'kept'])(
+    'P88 under /%s nothing that a server behind could take for the credential',
+    async (mount) => {
+      const forged = ['X_API_Key', 'X_Api-Key', 'PROXY_AUTHORIZATION'].flatMap((name) => [name, 'forged'])
+      const { status, seen } = await get(`/${mount}/tasks/t`, ['x-api-key', API_KEY, ...forged])
+      expect(status).toBe(200)
+      expect(JSON.stringify(seen)).not.toContain('forged')
+    },
+  )
+
   it('a second guard in the chain still sees what arrived', async () => {
     expect((await get('/twice/tasks/t', ['x-api-key', API_KEY])).status).toBe(200)
     expect((await get(`/twice/tasks/t?api_key=${API_KEY}`, [])).status).toBe(200)

@@ -30,7 +30,9 @@ describe('x-forwarded-for', () => {
     ['a name', ['localhost'], PEER],
     ['two addresses', ['203.0.113.5 1.1.1.1'], PEER],
     ['a line end', ['203.0.113.5\n'], PEER],
-    ['a line of 9000 characters', [`${'1.1.1.1,'.repeat(1125)}203.0.113.5`], PEER],
+    ['a caller who fills the line does not hide', [`${'1.1.1.1,'.repeat(1125)}203.0.113.5`], '203.0.113.5'],
+    ['nor behind one long hop', [`${'1'.repeat(9000)},203.0.113.5, 10.2.3.4`], '203.0.113.5'],
+    ['and what is cut off names nobody', [`11111.1.1.1    ${',10.2.3.4'.repeat(909)}`], '10.2.3.4'],
   ])('%s', (_, lines, expected) => expect(walk('x-forwarded-for', ...lines)).toBe(expected))
 })
 

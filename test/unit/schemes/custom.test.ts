@@ -161,6 +161,9 @@ describe('a scheme that a function checks', () => {
     await vi.advanceTimersByTimeAsync(1000)
   })
 
+  const circular: Record<string, unknown> = {}
+  circular.self = circular
+
   it.each<[string, unknown]>([
     ['nothing', undefined],
     ['true', true],
@@ -179,6 +182,10 @@ describe('a scheme that a function checks', () => {
     ['no number for an end', { subject: 'a', expiresAt: Number.NaN }],
     ['a tenant the policy does not know of', { subject: 'a', tenant: 't' }],
     ['claims that are no JSON', { subject: 'a', claims: { when: new Date(0) } }],
+    ['claims that hold themselves', { subject: 'a', claims: circular }],
+    ['a subject with half a character', { subject: '\ud800a' }],
+    ['a subject that is inherited', Object.create({ subject: 'a' })],
+    ['an object of a class', new (class { readonly subject = 'a' })()], // biome-ignore format: short
     ['claims that are too large', { subject: 'a', claims: { text: 'x'.repeat(20_000) } }],
     [
       'a claim that throws',
