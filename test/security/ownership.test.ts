@@ -1,8 +1,9 @@
 /** Sharing, skills, tenants, anonymous callers, foreign stores and the bare guard: what decides whose a task is. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { InMemoryTaskStore, type TaskStore } from '@a2a-js/sdk/server'
+import { InMemoryTaskStore, type RequestContext, type TaskStore } from '@a2a-js/sdk/server'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { guardExecutor } from '../../src/adapters/a2a-sdk.ts'
 import { createMemoryOwnershipStore } from '../../src/store/ownership-memory.ts'
 import {
   bothVersions,
@@ -291,5 +292,44 @@ describe('the bare guard', () => {
     expect(await send('c-1')).toMatchObject({ allowed: true })
     expect(await send('made-up')).toMatchObject({ allowed: false, code: 'ERR_TASK_NOT_OWNED', denial: { status: 200 } })
     await rig.close()
+  })
+})
+
+describe('report mode', () => {
+  it('refuses nothing, says what it would have refused, and claims what is made', async () => {
+    const agent = await start({ policy: { mode: 'report' }, store: new InMemoryTaskStore(() => 'everybody') })
+    const [alice, bob] = [await agent.rig.token(), await agent.rig.token({ sub: 'bob' })]
+    const { id } = await agent.begin(alice)
+    expect(await sees(agent, bob, id)).toBe(true)
+    expect(agent.rig.events.at(-1)).toMatchObject({ allowed: true, code: 'ERR_TASK_NOT_OWNED' })
+    expect(await sees(agent, alice, id)).toBe(true)
+    expect(agent.rig.events.at(-1)?.code).toBeUndefined()
+  })
+})
+
+describe('a task that guardExecutor runs', () => {
+  it('is its owner’s before the work begins, so that it is within reach while a blocking call waits', async () => {
+    const agent = await start()
+    const [alice, bob] = [await agent.rig.token(), await agent.rig.token({ sub: 'bob' })]
+    let begun = (_: RequestContext) => {}
+    const running = new Promise<RequestContext>((resolve) => (begun = resolve))
+    const plain = agent.executor.execute.bind(agent.executor)
+    const { execute } = guardExecutor(agent.rig.guard, {
+      skills: {
+        echo: (context, bus) => {
+          begun(context)
+          return plain(context, bus)
+        },
+      },
+      choose: () => 'echo',
+      cancelTask: agent.executor.cancelTask,
+    })
+    agent.executor.execute = execute
+    const call = agent.rpc(alice, 'SendMessage', { message: userMessage('live') })
+    const { taskId: id } = await running
+    expect(await sees(agent, alice, id)).toBe(true)
+    expect(await sees(agent, bob, id)).toBe(false)
+    agent.executor.finish(id)
+    expect((await call).json.result).toMatchObject({ task: { id } })
   })
 })
