@@ -58,7 +58,7 @@ export interface PushNotifications {
   /** Ends one, as its receiver asked for. */
   end(record: PushConfigRecord): Promise<void>
   /** Calls `listener` when a config of a task is replaced or deleted in this process. Returns what stops that. */
-  onChange(listener: (taskId: string, id: string) => void): () => void
+  onChange(listener: (record: Pick<PushConfigRecord, 'taskId' | 'owner' | 'id'>) => void): () => void
 }
 
 const DEFAULT_LIMITS: PushConfigLimits = { perTask: 10, perOwner: 1000, perHost: 1000 }
@@ -84,9 +84,9 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
   const limits = limitsOf(options.limits)
   const patterns = options.allow === undefined ? undefined : urlPatterns(options.allow, 'allow')
   const allows = (url: URL) => patterns?.some((pattern) => pattern(url)) ?? true
-  const listeners = new Set<(taskId: string, id: string) => void>()
-  const changed = (taskId: string, id: string) => {
-    for (const listener of listeners) listener(taskId, id)
+  const listeners = new Set<Parameters<PushNotifications['onChange']>[0]>()
+  const changed: Parameters<PushNotifications['onChange']>[0] = (record) => {
+    for (const listener of listeners) listener(record)
   }
 
   function open(record: PushConfigRecord): DeliveryConfig {
@@ -114,7 +114,7 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
       : { ...bare, sealed: sealing.seal(JSON.stringify(secrets), boundTo(bare)) }
     if ((await store.put(record, limits)) === 'full')
       throw new TrustError('ERR_PUSH_CONFIG_LIMIT', { details: { ...limits } })
-    if (before !== undefined) changed(taskId, id)
+    if (before !== undefined) changed(record)
 
     // The SDK answers with the object it handed in: the id is read from it, and the secret must not be.
     config.id = id
@@ -142,15 +142,15 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
       // The v0.3 convention of the SDK: a config without an id of its own has that of its task.
       const id = configId ?? taskId
       await store.delete(taskId, owner, id)
-      changed(taskId, id)
+      changed({ taskId, owner, id })
     },
     records: (taskId: string) => store.list(taskId),
     open,
-    async end({ taskId, owner, id }: PushConfigRecord) {
-      await store.delete(taskId, owner, id)
-      changed(taskId, id)
+    async end(record: PushConfigRecord) {
+      await store.delete(record.taskId, record.owner, record.id)
+      changed(record)
     },
-    onChange(listener: (taskId: string, id: string) => void) {
+    onChange(listener: Parameters<PushNotifications['onChange']>[0]) {
       listeners.add(listener)
       return () => void listeners.delete(listener)
     },

@@ -10,6 +10,7 @@ import type { HostLimits } from './hosts.ts'
 import type { WebhookJwtOptions } from './jwt.ts'
 import type { PushConfig } from './push-config.ts'
 import type { PushCallContext, PushNotifications } from './push-config-store.ts'
+import type { DeliveryQueue, QueueLimits } from './queue.ts'
 
 /** What is used of the SDK's `PushNotificationStore`. */
 export interface PlainPushStore {
@@ -57,6 +58,8 @@ export interface WebhookSenderOptions {
   }
   /** First delay at most `baseMs` (1000), doubled up to `maxMs` (300 000), given up after `maxAgeMs` (3 600 000). */
   readonly retry?: { readonly baseMs?: number; readonly maxMs?: number; readonly maxAgeMs?: number }
+  /** Where events wait, in place of memory: `createBullQueue` of `a2a-trust/webhook/bullmq`. Needs a store that is shared. */
+  readonly durable?: DeliveryQueue
   /** Events queued: `maxQueued` in all (10 000), `maxPerConfig` for one config (100); `concurrency` attempts at once (32). */
   readonly queue?: { readonly maxQueued?: number; readonly maxPerConfig?: number; readonly concurrency?: number }
   /** For one host: `concurrency` (4), `perSecond` (50), and no attempt for `openMs` (30 000) after `failures` (5) in a row. */
@@ -75,7 +78,8 @@ export interface SenderSettings {
   readonly attempt: Omit<AttemptContext, 'signJwt'>
   readonly jwt: WebhookJwtOptions | undefined
   readonly retry: { readonly baseMs: number; readonly maxMs: number; readonly maxAgeMs: number }
-  readonly queue: { readonly maxQueued: number; readonly maxPerLane: number; readonly concurrency: number }
+  readonly durable: DeliveryQueue | undefined
+  readonly queue: QueueLimits
   readonly host: HostLimits
   readonly onDelivery: ((event: DeliveryEvent) => void) | undefined
   readonly clock: Clock
@@ -89,6 +93,7 @@ const OPTIONS = [
   'policy',
   'signing',
   'retry',
+  'durable',
   'queue',
   'host',
   'tokenHeaderName',
@@ -123,6 +128,10 @@ export function senderSettings(options: WebhookSenderOptions): SenderSettings {
     throw new TypeError('"egress" must come from createEgress')
   if (typeof tokenHeaderName !== 'string' || !HEADER_NAME.test(tokenHeaderName))
     throw new TypeError('"tokenHeaderName" must be the name of a header that is not used otherwise')
+  if (options.durable !== undefined && !('records' in store))
+    throw new TypeError(
+      '"durable" needs the store of createPushNotifications: another cannot be asked by the next process',
+    )
   assertKnownOptions('signing', signing, ['secrets', 'jwt'])
   const secrets = secretsByOrigin(signing.secrets ?? {})
   return Object.freeze({
@@ -139,6 +148,7 @@ export function senderSettings(options: WebhookSenderOptions): SenderSettings {
       maxMs: [300_000, 1, 24 * HOUR_MS],
       maxAgeMs: [HOUR_MS, 1, 7 * 24 * HOUR_MS],
     }),
+    durable: options.durable,
     queue: queueOf(queue),
     host: wholeNumbers('host', host, {
       concurrency: [4, 1, 1000],

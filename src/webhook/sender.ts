@@ -4,38 +4,22 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type ErrorCode, TrustError } from '../errors.ts'
-import type { PushConfigRecord } from '../store/stores.ts'
-import { type AttemptConfig, type AttemptContext, type AttemptMessage, attemptDelivery } from './attempt.ts'
+import { type AttemptContext, attemptDelivery } from './attempt.ts'
 import { createHosts } from './hosts.ts'
 import { createWebhookJwtSigner } from './jwt.ts'
-import { createLanes, type LaneItem, type LaneStep } from './lanes.ts'
-import { pushConfigProblem } from './push-config.ts'
-import type { PushCallContext, PushNotifications } from './push-config-store.ts'
-import {
-  type DeliveryEvent,
-  type PlainPushStore,
-  type SenderSettings,
-  senderSettings,
-  type WebhookSenderOptions,
-} from './sender-options.ts'
+import { createMemoryQueue } from './memory-queue.ts'
+import type { PushCallContext } from './push-config-store.ts'
+import type { QueuedDelivery, QueueStep } from './queue.ts'
+import { type DeliveryEvent, senderSettings, type WebhookSenderOptions } from './sender-options.ts'
 import { serializeEvent, taskIdOf } from './serialize.ts'
+import { guardedTargets, isGuarded, laneOf, plainTargets } from './targets.ts'
 
 export interface WebhookSender {
   /** The SDK's `PushNotificationSender`: resolves when the event is queued, rejects when the configs cannot be had. */
   send(streamResponse: unknown, context: PushCallContext, task?: unknown): Promise<void>
-  health(): { readonly ok: boolean; readonly queued: number; readonly openHosts: number }
+  health(): { readonly ok: boolean; readonly queued?: number; readonly openHosts: number }
   /** Delivers what is queued, for at most `timeoutMs` (default 10 000), and drops the rest, which is reported. */
   close(timeoutMs?: number): Promise<void>
-}
-
-interface Item extends LaneItem {
-  readonly message: AttemptMessage
-  readonly configId: string
-  readonly origin: string
-  readonly queuedMs: number
-  /** The config, as of now: `undefined` once it is deleted. */
-  readonly find: () => Promise<(AttemptConfig & { readonly end: () => Promise<void> }) | undefined>
-  attempts: number
 }
 
 /**
@@ -56,29 +40,31 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
     ...settings.attempt,
     signJwt: signer === undefined ? undefined : async (claims) => (await signer)(claims),
   }
-  const lanes = createLanes<Item>({ ...settings.queue, attempt, dropped: (item) => report(item, 'dropped') })
-  const stopListening = isGuarded(store)
-    ? store.onChange((taskId, id) => lanes.interrupt(laneOf(taskId, id)))
-    : () => undefined
+  const queue = settings.durable ?? createMemoryQueue(settings.queue)
+  queue.start({ attempt, dropped: (item) => report(item, 'dropped') })
+  const targetsOf = isGuarded(store) ? guardedTargets(store) : plainTargets(store)
+  const stopListening = isGuarded(store) ? store.onChange((record) => queue.interrupt(laneOf(record))) : () => undefined
   /** The events of one task are queued in the order in which they came, however long each look-up takes. */
   const turns = new Map<string, Promise<void>>()
   let closed = false
-  logger?.info({}, 'webhooks wait in memory: a crash loses what is queued')
+  if (!queue.durable) logger?.info({}, 'webhooks wait in memory: a crash loses what is queued')
 
-  async function attempt(item: Item, lane: string, signal: AbortSignal): Promise<LaneStep> {
+  async function attempt(item: QueuedDelivery, signal: AbortSignal): Promise<QueueStep> {
     const startMs = clock()
     if (startMs - item.queuedMs > retry.maxAgeMs) return finish(item, 'expired')
-    const config = await item.find().catch((error: unknown) => (error instanceof Error ? error : new Error('unknown')))
+    const config = await targetsOf
+      .find(item)
+      .catch((error: unknown) => (error instanceof Error ? error : new Error('unknown')))
     if (config === undefined) return finish(item, 'revoked', 'clear')
     if (config instanceof Error) return again(item, { reason: codeOf(config) })
     const { host } = new URL(config.url)
-    const waitMs = hosts.take(host, lane, startMs)
+    const waitMs = hosts.take(host, item.lane, startMs)
     if (waitMs > 0) return { next: 'wait', delayMs: waitMs }
     item.attempts += 1
     const result = await attemptDelivery(item.message, config, context, startMs, signal)
     const isFault = result.kind === 'retry' && !signal.aborted
     const next = hosts.release(host, isFault ? 'failed' : result.kind === 'delivered' ? 'ok' : 'neither', clock())
-    if (next !== undefined) lanes.wake(next)
+    if (next !== undefined) queue.wake(next)
     // Whatever ended this attempt was about a config that is another now.
     if (signal.aborted && result.kind !== 'delivered') return { next: 'wait', delayMs: 0 }
     if (result.kind === 'retry') return again(item, result)
@@ -87,20 +73,20 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
   }
 
   function finish(
-    item: Item,
+    item: QueuedDelivery,
     outcome: DeliveryEvent['outcome'],
     next: 'done' | 'clear' = 'done',
     facts: { status?: number; reason?: ErrorCode } = {},
-  ): LaneStep {
+  ): QueueStep {
     report(item, outcome, facts)
     return { next }
   }
 
   /** Exponential backoff with full jitter, never sooner than the receiver asked. */
   function again(
-    item: Item,
+    item: QueuedDelivery,
     { retryAfterMs = 0, ...facts }: { status?: number; reason?: ErrorCode; retryAfterMs?: number },
-  ): LaneStep {
+  ): QueueStep {
     const ceilingMs = Math.min(retry.maxMs, retry.baseMs * 2 ** Math.min(item.attempts - 1, 30))
     const delayMs = Math.max(retryAfterMs, Math.ceil(settings.random() * ceilingMs))
     if (clock() + delayMs - item.queuedMs > retry.maxAgeMs) return finish(item, 'expired', 'done', facts)
@@ -109,7 +95,7 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
   }
 
   function report(
-    { message: { id, taskId }, configId, origin, attempts }: Item,
+    { message: { id, taskId }, configId, origin, attempts }: QueuedDelivery,
     outcome: DeliveryEvent['outcome'],
     { status, reason }: { status?: number; reason?: ErrorCode } = {},
   ): void {
@@ -124,22 +110,17 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
   }
 
   async function enqueue(event: unknown, task: unknown, context: PushCallContext, taskId: string): Promise<void> {
-    const targets = isGuarded(store) ? await guardedTargets(store, taskId) : await plainTargets(store, taskId, context)
+    const targets = await targetsOf.list(taskId, context)
     if (targets.length === 0) return
     const written = await serializeEvent(event, task)
-    for (const { configId, version, url, find } of targets) {
+    for (const { configId, version, url, ...rest } of targets) {
       const { body, contentType, final } = written.as(version)
       const message = { id: `msg_${randomUUID().replaceAll('-', '')}`, taskId, version, body, contentType }
       const origin = URL.canParse(url) ? new URL(url).origin : 'invalid URL'
-      lanes.push(laneOf(taskId, configId), {
-        message,
-        configId,
-        origin,
-        final,
-        queuedMs: clock(),
-        find,
-        attempts: 0,
-      })
+      const lane = laneOf({ taskId, id: configId, ...rest })
+      const item = { lane, message, configId, ...rest, origin, final, queuedMs: clock(), attempts: 0 }
+      targetsOf.queued?.(item, context)
+      await queue.push(item)
     }
   }
 
@@ -165,71 +146,18 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
         if (turns.get(taskId) === turn) turns.delete(taskId)
       })
     },
-    health: () => ({ ok: !closed && hosts.open === 0, queued: lanes.queued, openHosts: hosts.open }),
+    health: () => ({
+      ok: !closed && hosts.open === 0,
+      ...(queue.queued === undefined ? {} : { queued: queue.queued }),
+      openHosts: hosts.open,
+    }),
     async close(timeoutMs = 10_000) {
       closed = true
       await Promise.allSettled(turns.values())
-      await lanes.drain(timeoutMs)
+      await queue.drain(timeoutMs)
       stopListening()
     },
   })
-}
-
-interface Target {
-  readonly configId: string
-  readonly version: string
-  readonly url: string
-  readonly find: Item['find']
-}
-
-function laneOf(taskId: string, configId: string): string {
-  return JSON.stringify([taskId, configId])
-}
-
-function isGuarded(store: SenderSettings['store']): store is PushNotifications {
-  return 'records' in store
-}
-
-async function guardedTargets(store: PushNotifications, taskId: string): Promise<Target[]> {
-  return (await store.records(taskId)).map((record) => {
-    const same = (one: PushConfigRecord) => one.id === record.id && one.owner === record.owner
-    return {
-      configId: record.id,
-      version: record.version,
-      url: record.url,
-      async find() {
-        const now = (await store.records(taskId)).find(same)
-        // A body is written in the version of its registration; another version is another receiver.
-        if (now === undefined || now.version !== record.version) return undefined
-        const { token, credentials } = store.open(now)
-        return { url: now.url, token, scheme: now.scheme, credentials, end: () => store.end(now) }
-      },
-    }
-  })
-}
-
-/** A store of the SDK's: it knows configs by the caller whose event this is, and is asked as the SDK asks it. */
-async function plainTargets(store: PlainPushStore, taskId: string, context: PushCallContext): Promise<Target[]> {
-  const load = async () => {
-    if (store.loadWithMetadata !== undefined) return store.loadWithMetadata(taskId, context)
-    const wireVersion = context.requestedVersion || '0.3'
-    return (await store.load(taskId, context)).map((config) => ({ config, wireVersion }))
-  }
-  return (await load()).map(({ config, wireVersion }) => ({
-    configId: config.id,
-    version: wireVersion,
-    url: config.url,
-    async find() {
-      const now = (await load()).find((one) => one.config.id === config.id)?.config
-      if (now === undefined) return undefined
-      const { url, token = '', authentication } = now
-      const { scheme = '', credentials = '' } = authentication ?? {}
-      // What this store let in unchecked is checked here, before any of it becomes a header.
-      const problem = pushConfigProblem({ ...now, taskId })
-      if (problem !== undefined) throw new TrustError('ERR_PUSH_CONFIG', { details: { problem } })
-      return { url, token, scheme, credentials, end: () => store.delete(taskId, context, config.id) }
-    },
-  }))
 }
 
 function codeOf(error: unknown): ErrorCode {
