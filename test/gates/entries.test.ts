@@ -16,6 +16,7 @@ const ENTRY_FILES: Readonly<Record<string, string>> = {
   '.': 'src/index.ts',
   './card': 'src/card/index.ts',
   './webhook': 'src/webhook/index.ts',
+  './webhook/bullmq': 'src/webhook/bullmq.ts',
   './egress': 'src/egress/index.ts',
   './delegation': 'src/delegation/index.ts',
   './policy': 'src/policy/index.ts',

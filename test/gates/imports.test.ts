@@ -47,7 +47,7 @@ const OPTIONAL: Readonly<Record<string, RegExp>> = {
   express: /^src\/(adapters\/express|cli\/demo\/)/,
   fastify: /^src\/adapters\/fastify/,
   ioredis: /^src\/store\/redis/,
-  bullmq: /^$/,
+  bullmq: /^src\/webhook\/bullmq/,
   '@grpc/grpc-js': /^src\/adapters\/grpc/,
   '@a2a-js/sdk': /^src\/(adapters\/a2a-sdk|webhook\/a2a-sdk|cli\/demo\/)/,
   '@opentelemetry/api': /^$/,
