@@ -3,7 +3,7 @@
  * the lane says who is at it, waits out delays, and is taken over by another process when its own dies.
  */
 import { createHash } from 'node:crypto'
-import { type ConnectionOptions, DelayedError, type Job, Queue, Worker } from 'bullmq'
+import type { ConnectionOptions, Job, Queue, Worker } from 'bullmq'
 import { TrustError } from '../errors.ts'
 import { assertKnownOptions } from '../internal/options.ts'
 import type { Logger } from '../types.ts'
@@ -93,15 +93,24 @@ export function createBullQueue(options: BullQueueOptions): DeliveryQueue {
   const prefix = `{${name}}`
   const lanesKey = `${prefix}:lanes`
   const keyOf = (lane: string) => `${prefix}:lane:${jobIdOf(lane)}`
-  const queue = new Queue<LaneJob>(name, { connection, prefix })
-  queue.on('error', (error) => logger?.warn({ error: error.name }, 'the webhook queue has lost its Redis'))
+  // Loaded with the first queue: this file is read by whoever looks at what the package has.
+  const bull = import('bullmq')
+  const opened = bull.then(({ Queue: BullQueue }) => {
+    const queue: Queue<LaneJob> = new BullQueue(name, { connection, prefix })
+    queue.on('error', (error) => logger?.warn({ error: error.name }, 'the webhook queue has lost its Redis'))
+    return queue
+  })
+  opened.catch((error: unknown) =>
+    logger?.error({ error: error instanceof Error ? error.name : 'not an Error' }, 'BullMQ cannot be loaded'),
+  )
   const running = new Map<string, AbortController>()
-  let worker: Worker<LaneJob> | undefined
+  let working: Promise<Worker<LaneJob>> | undefined
   let sweep: NodeJS.Timeout | undefined
   let closed = false
 
   /** Nothing happens where the lane has a job already: waiting, delayed or under way. */
   async function offer(lane: string): Promise<void> {
+    const queue = await opened
     await queue.add(
       'lane',
       { lane, id: '', attempts: 0 },
@@ -131,7 +140,7 @@ export function createBullQueue(options: BullQueueOptions): DeliveryQueue {
       if (step.next === 'wait') {
         await job.updateData({ lane, id: item.message.id, attempts: item.attempts })
         await job.moveToDelayed(Date.now() + step.delayMs, token)
-        throw new DelayedError()
+        throw new (await bull).DelayedError()
       }
       await client.eval(SHIFT, 1, key, text)
       if (step.next === 'clear') {
@@ -144,21 +153,29 @@ export function createBullQueue(options: BullQueueOptions): DeliveryQueue {
   return {
     durable: true,
     start(delivery) {
-      worker = new Worker<LaneJob>(name, (job, token) => work(job, token, delivery), {
-        connection,
-        prefix,
-        concurrency,
-        lockDuration: takeOverAfterMs,
-        stalledInterval: Math.max(500, Math.floor(takeOverAfterMs / 2)),
-        maxStalledCount: Number.MAX_SAFE_INTEGER,
+      working = bull.then(({ Worker: BullWorker }) => {
+        const worker: Worker<LaneJob> = new BullWorker(
+          name,
+          (job, token) => work(job as Job<LaneJob>, token, delivery),
+          {
+            connection,
+            prefix,
+            concurrency,
+            lockDuration: takeOverAfterMs,
+            stalledInterval: Math.max(500, Math.floor(takeOverAfterMs / 2)),
+            maxStalledCount: Number.MAX_SAFE_INTEGER,
+          },
+        )
+        worker.on('error', (error) => logger?.warn({ error: error.name }, 'the webhook worker has lost its Redis'))
+        worker.on('completed', ({ data: { lane } }) => {
+          void client
+            .eval(FORGET, 2, keyOf(lane), lanesKey, lane)
+            .then((forgotten) => (forgotten === 0 && !closed ? offer(lane) : undefined))
+            .catch(() => undefined)
+        })
+        return worker
       })
-      worker.on('error', (error) => logger?.warn({ error: error.name }, 'the webhook worker has lost its Redis'))
-      worker.on('completed', ({ data: { lane } }) => {
-        void client
-          .eval(FORGET, 2, keyOf(lane), lanesKey, lane)
-          .then((forgotten) => (forgotten === 0 && !closed ? offer(lane) : undefined))
-          .catch(() => undefined)
-      })
+      working.catch(() => undefined)
       const sweepOnce = () => void offerWaiting().catch(() => undefined)
       sweepOnce()
       sweep = setInterval(sweepOnce, SWEEP_MS).unref()
@@ -176,7 +193,7 @@ export function createBullQueue(options: BullQueueOptions): DeliveryQueue {
       })
     },
     interrupt: (lane) => running.get(lane)?.abort(),
-    wake: (lane) => void wake(queue, lane).catch(() => undefined),
+    wake: (lane) => void opened.then((queue) => wake(queue, lane)).catch(() => undefined),
     queued: undefined,
     async drain(timeoutMs) {
       closed = true
@@ -184,9 +201,9 @@ export function createBullQueue(options: BullQueueOptions): DeliveryQueue {
       const timer = setTimeout(() => {
         for (const controller of running.values()) controller.abort()
       }, timeoutMs)
-      await worker?.close()
+      await (await working)?.close()
       clearTimeout(timer)
-      await queue.close()
+      await (await opened).close()
     },
   }
 }
