@@ -244,7 +244,8 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     const skills = isExtendedCard ? usable : verdict.allowed ? verdict.skills : []
     const cause =
       reported ??
-      causeOfRevocation(loaded, credentials) ??
+      // By what holds now, though the rest is judged by the policy that the request began with.
+      causeOfRevocation(current, credentials) ??
       causeOfVerdict(verdict, operation, principal) ??
       causeOfWait(loaded.limits.operation(operation.name, principal, source, clock()))
     const first = isExtendedCard ? causeOfExtendedCard(loaded, cause, skills) : cause

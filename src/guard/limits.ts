@@ -53,7 +53,13 @@ export function createLimits(config: LimitConfig, schemes: readonly Scheme[]): L
         if (refusal !== undefined && isFailure(refusal)) perAddress?.take(address, nowMs)
         for (const { scheme, guess } of guesses) {
           const outcome = outcomes.get(scheme)
-          guess.end(outcome?.kind === 'satisfied' ? 'right' : outcome && isFailure(outcome) ? 'wrong' : 'undecided')
+          // What another scheme takes at the same place was no guess at this one.
+          const isTaken = [...outcomes].some(
+            ([{ location }, { kind }]) => kind === 'satisfied' && location === scheme.location,
+          )
+          guess.end(
+            outcome?.kind === 'satisfied' ? 'right' : !isTaken && outcome && isFailure(outcome) ? 'wrong' : 'undecided',
+          )
         }
       },
     }

@@ -18,7 +18,7 @@ import { createKeyUseReport, type KeyUseReport } from './key-use.ts'
 import { createLimits, type Limits } from './limits.ts'
 import { createProxies, type Proxies } from './proxies.ts'
 import { type ResourceMetadata, resourceMetadataOf } from './resource-metadata.ts'
-import { revocationCheck } from './revocation.ts'
+import { revocationCheck, revokedInFile } from './revocation.ts'
 
 export interface Loaded {
   readonly policy: CompiledPolicy
@@ -87,8 +87,9 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
   }
   const schemes = Object.freeze([...byName.values()])
   const credentialLocations = Object.freeze([...new Set(schemes.map(({ location }) => location))])
-  const revoked = createMemoryRevocationStore({ clock, maxEntries: policy.revoked.length })
-  for (const entry of policy.revoked) revoked.add(entry)
+  const entries = [...policy.revoked, ...[...policy.schemes.values()].flatMap(revokedInFile)]
+  const revoked = createMemoryRevocationStore({ clock, maxEntries: entries.length })
+  for (const entry of entries) revoked.add(entry)
   return Object.freeze({
     policy,
     mounts: compileMounts(policy.card, policy.publicUrl),

@@ -3,7 +3,7 @@
  * is an error at start, because at run time it would be a hole or an unexplained refusal.
  */
 import { didYouMean, nearest } from '../internal/suggest.ts'
-import type { CardModel, Requirement } from '../protocol/card-model.ts'
+import type { CardModel, CardScheme, Requirement } from '../protocol/card-model.ts'
 import { step } from '../protocol/card-reader.ts'
 import { interfacePlace, requirementPlace, requirementsPlace, schemePlace } from './card-places.ts'
 import type { Report } from './report.ts'
@@ -81,6 +81,11 @@ function checkRequirements(loaded: LoadedCard): void {
   const { model, report } = loaded
   for (const { owner, list, place } of requirementLists(loaded)) {
     list.forEach((requirement, index) => {
+      const kinds = new Set(requirement.schemes.flatMap(({ name }) => authorizationKind(model.schemes.get(name)) ?? []))
+      if (kinds.size > 1) {
+        const message = `${owner} requires ${[...kinds].join(' and ')} together, and a request has one Authorization header: make them alternatives`
+        report.error('ERR_POLICY_REQUIREMENT_UNSATISFIABLE', requirementPlace(model, place, index), message)
+      }
       for (const { name, scopes } of requirement.schemes) {
         const at = requirementPlace(model, place, index, name)
         const scheme = model.schemes.get(name)
@@ -98,6 +103,13 @@ function checkRequirements(loaded: LoadedCard): void {
       }
     })
   }
+}
+
+/** What a scheme reads in `Authorization`. A token is one, however it is sent. */
+function authorizationKind(scheme: CardScheme | undefined): string | undefined {
+  if (scheme?.kind === 'oauth2' || scheme?.kind === 'openIdConnect') return 'a token'
+  if (scheme?.kind !== 'http') return undefined
+  return /^(?:bearer|dpop)$/i.test(scheme.scheme) ? 'a token' : quote(scheme.scheme)
 }
 
 function checkAnonymous({ card, sections, policy }: Comparison): void {

@@ -109,6 +109,30 @@ describe('limits.failedCredential', () => {
     })
   })
 
+  it('so does a key that one of two schemes at the same header takes; a guess is one for both', async () => {
+    const header = { apiKeySecurityScheme: { location: 'header', name: 'X-API-Key' } }
+    const options: RigOptions = {
+      card: rigCard({
+        capabilities: {},
+        securitySchemes: { key: header, other: header },
+        securityRequirements: [{ schemes: { key: { list: [] } } }, { schemes: { other: { list: [] } } }],
+      }),
+      prepare: (folder) => {
+        const entry = { id: 'other-1', owner: 'other', sha256: sha256Hex(generateApiKey('other-1')) }
+        writeFileSync(join(folder, 'other.json'), JSON.stringify([entry]))
+      },
+      policy: {
+        schemes: { key: { keys: 'file:./keys.json' }, other: { keys: 'file:./other.json' } },
+        limits: { failedCredential: '2/min' },
+      },
+    }
+    await withRig(options, async ({ guard }) => {
+      for (let i = 0; i < 5; i += 1) expect(await from(guard, network(1), keyed(GOOD))).toBe('allowed')
+      for (let i = 0; i < 2; i += 1) expect(await from(guard, network(1), guess())).toBe(WRONG)
+      expect(await from(guard, network(1), guess())).toBe(LIMITED)
+    })
+  })
+
   it('guesses at the same moment are no way around: each counts from its beginning', () => {
     const scheme = { name: 'basic', claimedId: () => 'alice' } as unknown as Scheme
     const limits = createLimits({ failedCredential: { count: 2, windowSeconds: 60 } }, [scheme])

@@ -3,8 +3,9 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { exportJWK, generateKeyPair } from 'jose'
 import { expect, it, vi } from 'vitest'
+import { createGuard } from '../../src/guard.ts'
 import { sha256Hex } from '../../src/internal/sha256.ts'
-import { API_KEY, makeRig } from '../support/rig.ts'
+import { API_KEY, AUDIENCE, ISSUER, makeRig, NOW, rigCard } from '../support/rig.ts'
 
 /** Key sets behind a URL whose fetch the test lets through one by one. */
 async function heldRig() {
@@ -49,6 +50,31 @@ it('reloads follow one another, and each asks for what is there when its turn co
   expect(done.length).toBe(51)
   expect(held.length).toBe(0)
   await close()
+})
+
+it.each<[string, object, object]>([
+  ['the policy', { revoked: [{ key: { issuer: 'key', id: 'partner-1' } }] }, {}],
+  ['the key file', {}, { revoked: true }],
+])('what %s revokes reaches a request whose body is still on its way', async (_, revoked, change) => {
+  const rig = await makeRig()
+  const policy = join(rig.folder, 'policy.json')
+  const write = (section: object, entry: object) => {
+    const schemes = { key: { keys: 'file:./keys.json' }, login: { issuer: ISSUER, algorithms: ['ES256'], jwks: 'file:./jwks.json' } } // biome-ignore format: short
+    const [card, key] = [rigCard(), { id: 'partner-1', sha256: sha256Hex(API_KEY), owner: 'partner', scopes: [] }]
+    writeFileSync(policy, JSON.stringify({ version: 1, card, audience: AUDIENCE, schemes, ...section }))
+    writeFileSync(join(rig.folder, 'keys.json'), JSON.stringify([{ ...key, ...entry }]))
+  }
+  write({}, {})
+  const guard = await createGuard({ policy, clock: () => NOW * 1000 })
+  const rawHeaders = ['a2a-version', '1.0', 'x-api-key', API_KEY]
+  const begun = await guard.authenticate({ method: 'POST', target: '/a2a', rawHeaders })
+  expect(begun.denied).toBeUndefined()
+  write(revoked, change)
+  await guard.reload()
+  const body = { jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: 't' } }
+  expect(await guard.authorize(begun, body)).toMatchObject({ allowed: false, code: 'ERR_CREDENTIAL_REVOKED' })
+  await guard.close()
+  await rig.close()
 })
 
 it('a reload that fails does not stop the next one', async () => {
