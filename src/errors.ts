@@ -161,6 +161,15 @@ const CODES = {
   ERR_EXTENDED_CARD_NOT_CONFIGURED: 'The extended card is announced and there is none',
   ERR_ACCESS_DENIED: 'An access rule denies the request, or none allows it',
 
+  // -- delegation: authority that flows on to other agents
+  ERR_DELEGATION_CALLER: 'There is no caller whose authority could flow on',
+  ERR_DELEGATION_DENIED: 'No delegation rule lets authority of this caller flow to the destination',
+  ERR_DELEGATION_SUBJECT: 'The caller has no credential that can be exchanged for one of the destination',
+  ERR_DELEGATION_SCOPE: 'The caller has none of the scopes that the rule passes on',
+  ERR_DELEGATION_CREDENTIAL: 'A request to another agent carries a credential of its own',
+  ERR_TOKEN_REQUEST: 'The authorization server gave no token',
+  ERR_TOKEN_ANSWER: 'The answer of the token endpoint cannot be used',
+
   // -- store: what is remembered between requests
   ERR_STORE_UNAVAILABLE: 'A store cannot be asked, or is full',
 

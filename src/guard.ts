@@ -7,6 +7,7 @@ import { performance } from 'node:perf_hooks'
 import { recordDecision } from './audit/decision-log.ts'
 import type { ExtendedCard } from './card/extended.ts'
 import { TrustError } from './errors.ts'
+import { holdAuthority } from './guard/authority.ts'
 import { credentialSource, type RequestSource } from './guard/credential-source.ts'
 import {
   type Asked,
@@ -291,7 +292,15 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     })
     if (isExtendedCard && principal !== undefined) shown.set(decision.skills, { loaded, principal })
     record(pending, decision)
+    // What `report` mode lets through is not handed any authority.
+    if (cause === undefined)
+      holdAuthority({ loaded, inForce, source: pending.source, parts: credentials.parts, decision })
     return decision
+  }
+
+  function inForce(): Loaded {
+    if (closed) throw new TrustError('ERR_GUARD_CLOSED')
+    return current
   }
 
   function take(authentication: Authentication): Pending {

@@ -33,8 +33,13 @@ export interface Loaded {
   readonly credentialLocations: readonly string[]
   readonly revoked: RevocationCheck
   readonly extendedCard: ExtendedCardGate
+  readonly clock: Clock
   readonly limits: Limits
   readonly reportKeyUse: KeyUseReport
+  /** For authorization servers: the fetch of the schemes. */
+  readonly fetch: typeof globalThis.fetch
+  /** For other agents, under the same rules: their answers may be long and take long. Absent: nothing flows on. */
+  readonly agentFetch?: typeof globalThis.fetch
   /** Ends what was opened for this version. */
   close(): Promise<void>
 }
@@ -51,6 +56,10 @@ export interface LoadOptions {
   readonly extendedCard?: ExtendedCardOptions
 }
 
+/** A stream of a task may go on for minutes; nothing goes on for ever. */
+const AGENT_TIMEOUT_MS = 600_000
+const AGENT_RESPONSE_BYTES = 64 * 1024 * 1024
+
 /** Loads the policy, makes the schemes and fetches the keys they need; on any failure nothing stays open. */
 export async function load(options: LoadOptions, stores: Stores, clock: Clock): Promise<Loaded> {
   const { env = process.env, fetch, logger, baseDir, policy: source } = options
@@ -62,6 +71,10 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
   const custom = customSchemes(options.schemes, policy)
   const egress: Egress | undefined = fetch === undefined ? createEgress(policy.egress) : undefined
   const reach = fetch ?? (egress as Egress).fetch
+  const agents =
+    fetch === undefined && policy.delegation.length > 0
+      ? createEgress({ ...policy.egress, timeoutMs: AGENT_TIMEOUT_MS, maxResponseBytes: AGENT_RESPONSE_BYTES })
+      : undefined
   const context: SchemeContext = {
     clock,
     stores,
@@ -73,7 +86,7 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
   const byName = new Map<string, Scheme>()
   const close = async () => {
     for (const scheme of byName.values()) scheme.close?.()
-    await egress?.close()
+    await Promise.all([egress?.close(), agents?.close()])
   }
   try {
     for (const name of policy.card.schemes.keys()) {
@@ -101,8 +114,11 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
     credentialLocations,
     extendedCard: extendedCardGate(policy, options.extendedCard, credentialLocations),
     revoked: revocationCheck([revoked, stores.revocation]),
+    clock,
     limits: createLimits(policy.limits, schemes),
     reportKeyUse: createKeyUseReport(),
+    fetch: reach,
+    ...(policy.delegation.length === 0 ? {} : { agentFetch: agents?.fetch ?? reach }),
     close,
   })
 }

@@ -3,9 +3,9 @@ import { didYouMean } from '../internal/suggest.ts'
 import { step } from '../protocol/card-reader.ts'
 import type { OperationName } from '../types.ts'
 import type { LoadedCard, Sections } from './compare-card.ts'
-import type { AccessRule, PrincipalMatch } from './compiled.ts'
+import type { AccessRule, PrincipalMatch, RequestMatch } from './compiled.ts'
 import type { Report } from './report.ts'
-import type { AccessMatch } from './schema.ts'
+import type { AccessMatch } from './schema-match.ts'
 import { quote } from './source.ts'
 
 export interface KnownNames {
@@ -23,18 +23,21 @@ export function compileAccess(
   return access.map((rule, index) => {
     const effect = rule.deny === undefined ? 'allow' : 'deny'
     const match = (rule.allow ?? rule.deny)!
-    checkNames(match, `/access${step(index)}/${effect}`, known, report)
-    const operations = restriction(match.operations)
-    const skills = restriction(match.skills)
-    const principals = compilePrincipals(match.principals)
-    return {
-      effect,
-      index,
-      ...(operations === undefined ? {} : { operations: new Set(operations as OperationName[]) }),
-      ...(skills === undefined ? {} : { skills: new Set(skills) }),
-      ...(principals === undefined ? {} : { principals }),
-    }
+    return { effect, index, ...compileMatch(match, `/access${step(index)}/${effect}`, known, report) }
   })
+}
+
+/** What a rule is about, and whether everything it names is there. */
+export function compileMatch(match: AccessMatch, at: string, known: KnownNames, report: Report): RequestMatch {
+  checkNames(match, at, known, report)
+  const operations = restriction(match.operations)
+  const skills = restriction(match.skills)
+  const principals = compilePrincipals(match.principals)
+  return {
+    ...(operations === undefined ? {} : { operations: new Set(operations as OperationName[]) }),
+    ...(skills === undefined ? {} : { skills: new Set(skills) }),
+    ...(principals === undefined ? {} : { principals }),
+  }
 }
 
 /** Ids of every skill a rule may name: those of the public and of the extended card. */

@@ -1,9 +1,9 @@
 /** How this process authenticates at an authorization server: secrets resolved, keys loaded and found strong enough. */
 import { createPrivateKey, type webcrypto } from 'node:crypto'
 import { importJWK, type JWK } from 'jose'
+import type { ClientAuthentication } from '../internal/client-authentication.ts'
 import { parseStrictJson } from '../internal/json.ts'
 import { loadVerificationKey } from '../internal/verification-key.ts'
-import type { ClientAuthentication } from './compiled.ts'
 import { isProduction, type LoadContext } from './files.ts'
 import { pathOf, readTextFile, resolveSecret } from './references.ts'
 import type { Report } from './report.ts'

@@ -1,5 +1,6 @@
 /** A policy after loading: every reference resolved, every default filled in, compared with the card. Frozen. */
-import type { KeyObject, webcrypto } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
+import type { ClientAuthentication } from '../internal/client-authentication.ts'
 import type { RevocationList } from '../internal/crl.ts'
 import type { WebhookSettings } from '../internal/webhook-settings.ts'
 import type { OwnershipRules } from '../ownership/register.ts'
@@ -26,6 +27,8 @@ export interface CompiledPolicy {
   readonly access: readonly AccessRule[] | undefined
   readonly ownership: OwnershipRules
   readonly limits: LimitConfig
+  /** In the order of the file; the first that fits counts. Empty: authority goes nowhere. */
+  readonly delegation: readonly DelegationRule[]
   readonly revoked: readonly RevocationEntry[]
   /** Lower case, `-` for `_`; the last character may be `*`. */
   readonly identityHeaders: readonly string[]
@@ -168,18 +171,6 @@ export interface OpaqueSchemeConfig
   readonly otherIssuers: ReadonlySet<string>
 }
 
-/** How this process proves to an authorization server who it is. Secrets hide in functions, which nothing prints. */
-export type ClientAuthentication =
-  | { readonly auth: 'basic' | 'post'; readonly id: string; readonly secret: () => string }
-  | {
-      readonly auth: 'private_key_jwt'
-      readonly id: string
-      readonly key: () => webcrypto.CryptoKey
-      readonly kid?: string
-      /** `aud` of the assertion. */
-      readonly audience: string | readonly string[]
-    }
-
 export interface IssuerConfig {
   /** Byte-exact. */
   readonly issuer: string
@@ -227,10 +218,14 @@ export interface SkillSelection {
   readonly combine: 'add' | 'override'
 }
 
-export interface AccessRule {
+export interface AccessRule extends RequestMatch {
   readonly effect: 'allow' | 'deny'
   /** Position in the file, for the audit event. */
   readonly index: number
+}
+
+/** What a rule is about. Every member given must match. */
+export interface RequestMatch {
   /** `undefined`: any. */
   readonly operations?: ReadonlySet<OperationName>
   readonly skills?: ReadonlySet<string>
@@ -248,6 +243,36 @@ export interface PrincipalMatch {
   readonly schemes?: readonly string[]
   /** All of these. */
   readonly scopes?: readonly string[]
+}
+
+export type DelegationRule = SilentRule | ObtainingRule
+
+interface RuleHead {
+  /** Position in the file. */
+  readonly index: number
+  /** Origin or beginning of a URL, as `URL` writes it. Whole path segments. */
+  readonly to: string
+  readonly match: RequestMatch
+}
+
+export interface SilentRule extends RuleHead {
+  readonly obtain: 'none'
+}
+
+export interface ObtainingRule extends RuleHead {
+  readonly obtain: 'exchange' | 'client_credentials'
+  /** Byte-exact. */
+  readonly issuer: string
+  readonly endpoint: OpaqueSchemeConfig['endpoint']
+  readonly client: ClientAuthentication
+  /** At least one. */
+  readonly scopes: readonly string[]
+  /** Those of them that only a caller who has them passes on. */
+  readonly heldScopes: ReadonlySet<string>
+  readonly audience?: string
+  readonly resource?: string
+  readonly actor: 'token' | 'client'
+  readonly maxActors: number
 }
 
 export interface LimitConfig {

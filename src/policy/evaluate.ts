@@ -199,7 +199,8 @@ function matchesCaller(rule: AccessRule, parts: Parts): boolean {
   return false
 }
 
-function matchesPart(match: PrincipalMatch, part: PrincipalPart): boolean {
+/** Whether one credential is that of a caller the rule is about. */
+export function matchesPart(match: PrincipalMatch, part: PrincipalPart): boolean {
   const one = (list: readonly string[] | undefined, value: string | undefined) =>
     list === undefined || (value !== undefined && list.includes(value))
   return (

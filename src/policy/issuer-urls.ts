@@ -39,7 +39,7 @@ export function checkTransport(
   url: string,
   at: string,
   what: string,
-  { report, sections }: SchemeInput,
+  { report, sections }: Pick<SchemeInput, 'report' | 'sections'>,
   why = 'keys that travel over http can be replaced on the way',
 ): boolean {
   if (url.startsWith('https:') || sections.egress?.requireHttps === false) return true

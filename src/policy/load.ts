@@ -9,6 +9,7 @@ import type { Rate } from '../store/rate-limiter.ts'
 import type { Clock, OperationName } from '../types.ts'
 import { compareWithCard, type LoadedCard, type Sections, strictSkills, weakenedSkills } from './compare-card.ts'
 import { compileAccess, skillIds } from './compile-access.ts'
+import { compileDelegation } from './compile-delegation.ts'
 import { compileDpop } from './compile-dpop.ts'
 import { compileClientCertificate } from './compile-proxies.ts'
 import { compileScheme } from './compile-scheme.ts'
@@ -145,6 +146,15 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
   const access = sections.access === undefined ? undefined : compileAccess(sections.access, known, report)
   const skills = compileSkills(sections, [card, ...(extended === undefined ? [] : [extended])], access, report)
   warnOfIdleRevocations(sections.revoked ?? [], known, report)
+  const delegation = await compileDelegation({
+    delegation: file.delegation,
+    sections,
+    schemes,
+    known,
+    card,
+    context,
+    report,
+  })
   const dpop = await compileDpop(sections.dpop, schemes, context, report)
   warnOfWeakness(sections, report)
 
@@ -168,6 +178,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
       share: { tenant: false, delegates: false, ...sections.ownership?.share } as SharingRules,
     },
     limits: compileLimits(sections.limits),
+    delegation,
     identityHeaders: (sections.identityHeaders ?? []).map((name) => name.toLowerCase().replaceAll('_', '-')),
     revoked: (sections.revoked ?? []).map(revocationEntry),
     dpop,

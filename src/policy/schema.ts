@@ -4,6 +4,8 @@
  */
 import { z } from 'zod'
 import { revocationSchema } from './revocation.ts'
+import { delegationRuleSchema } from './schema-delegation.ts'
+import { matchSchema, operationNames } from './schema-match.ts'
 import { opaqueSchemeSchema } from './schema-opaque.ts'
 import {
   apiKeySchemeSchema,
@@ -23,52 +25,12 @@ import {
   originPattern,
   path,
   rate,
-  scope,
   secretReference,
   text,
   trustedProxies,
   webUrl,
   whole,
 } from './schema-values.ts'
-
-/** The eleven operations of A2A v1.0 (§3.1), as access rules spell them. */
-export const operationNames = [
-  'SendMessage',
-  'SendStreamingMessage',
-  'GetTask',
-  'ListTasks',
-  'CancelTask',
-  'SubscribeToTask',
-  'CreateTaskPushNotificationConfig',
-  'GetTaskPushNotificationConfig',
-  'ListTaskPushNotificationConfigs',
-  'DeleteTaskPushNotificationConfig',
-  'GetExtendedAgentCard',
-] as const
-
-const principalsSchema = z
-  .strictObject({
-    id: oneOrMore(text).optional(),
-    issuer: oneOrMore(text).optional(),
-    subject: oneOrMore(text).optional(),
-    clientId: oneOrMore(text).optional(),
-    tenant: oneOrMore(text).optional(),
-    actor: oneOrMore(text).optional(),
-    scheme: oneOrMore(text).optional(),
-    scopes: listOf(scope).optional(),
-  })
-  .refine(hasMembers, 'is empty: leave it out to mean every caller')
-  .meta({ description: 'Every member given must match; within a list one is enough, except `scopes`: all of them.' })
-
-const matchSchema = z
-  .strictObject({
-    operations: listOf(z.enum(['*', ...operationNames]))
-      .optional()
-      .meta({ description: 'Operations of A2A v1.0, or `*`. Absent: any.' }),
-    skills: listOf(text).optional().meta({ description: 'Skill ids of the card, or `*`. Absent: any.' }),
-    principals: principalsSchema.optional(),
-  })
-  .refine(hasMembers, "is empty, which would match every request: write operations: ['*'] to mean that")
 
 const accessRuleSchema = z
   .strictObject({ allow: matchSchema.optional(), deny: matchSchema.optional() })
@@ -257,20 +219,9 @@ export const policySchema = z
       .refine(hasMembers, 'is empty: leave it out')
       .optional()
       .meta({ description: 'Webhooks that may be registered, and how they are signed.' }),
-    delegation: listOf(
-      z.strictObject({
-        to: webUrl,
-        for: z.strictObject({ skills: listOf(text).optional(), principals: principalsSchema.optional() }).optional(),
-        obtain: z.enum(['exchange', 'client_credentials', 'none']),
-        tokenEndpoint: webUrl.optional(),
-        client: z.strictObject({ id: text, secret: secretReference.optional() }).optional(),
-        scopes: listOf(scope).optional(),
-        audience: identifier.optional(),
-        resource: webUrl.optional(),
-      }),
-    )
+    delegation: listOf(delegationRuleSchema)
       .optional()
-      .meta({ description: 'How authority flows on. Not enforced by this version: refused at start.' }),
+      .meta({ description: 'How authority flows on to other agents. The first rule that fits; none: nothing flows.' }),
     egress: egressSchema.optional().meta({ description: 'What this process may reach.' }),
     stores: z
       .strictObject({ url: secretReference })
@@ -290,4 +241,3 @@ export const policySchema = z
 
 /** The policy file as written. */
 export type PolicyFile = z.infer<typeof policySchema>
-export type AccessMatch = z.infer<typeof matchSchema>

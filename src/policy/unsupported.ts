@@ -7,7 +7,7 @@ import type { Report } from './report.ts'
 import { secretReference } from './schema-values.ts'
 import { accepted } from './validate.ts'
 
-const UNSUPPORTED = ['delegation', 'stores'] as const
+const UNSUPPORTED = ['stores'] as const
 
 /**
  * Reports such settings, and what is wrong with the secrets they refer to, so that nothing is left for later.

@@ -6,11 +6,12 @@
 import { randomBytes } from 'node:crypto'
 import * as oauth from 'oauth4webapi'
 import { type ErrorCode, type ErrorDetails, TrustError } from '../errors.ts'
+import { authenticationOf } from '../internal/client-authentication.ts'
 import { abandonable, MAX_BYTES, readBounded, TIMEOUT_MS, withoutQuery } from '../internal/fetch-json.ts'
 import { parseStrictJson } from '../internal/json.ts'
 import type { JwksCache } from '../internal/jwks-cache.ts'
 import { verifySignatureAsync } from '../internal/verification-key.ts'
-import type { ClientAuthentication, OpaqueSchemeConfig } from '../policy/compiled.ts'
+import type { OpaqueSchemeConfig } from '../policy/compiled.ts'
 import { createDiscovery } from './discovery.ts'
 import { createIssuerKeys } from './issuer-keys.ts'
 import type { SchemeContext } from './scheme.ts'
@@ -135,28 +136,6 @@ function endpointOf({ issuer, endpoint }: OpaqueSchemeConfig, context: SchemeCon
   if (endpoint.from === 'policy') return () => Promise.resolve(endpoint.url)
   const discover = createDiscovery({ issuer, url: endpoint.url }, context)
   return () => discover('introspection_endpoint')
-}
-
-function authenticationOf(client: ClientAuthentication): oauth.ClientAuth {
-  switch (client.auth) {
-    case 'basic':
-      return oauth.ClientSecretBasic(client.secret())
-    case 'post':
-      return oauth.ClientSecretPost(client.secret())
-    case 'private_key_jwt': {
-      const { key, kid, audience } = client
-      return oauth.PrivateKeyJwt(
-        { key: key(), ...(kid === undefined ? {} : { kid }) },
-        {
-          [oauth.modifyAssertion]: (header, payload) => {
-            payload.aud = typeof audience === 'string' ? audience : [...audience]
-            // The name most servers know (RFC 8037 §3.1).
-            if (header.alg === 'Ed25519') header.alg = 'EdDSA'
-          },
-        },
-      )
-    }
-  }
 }
 
 function parse(body: Buffer): Answer | string {

@@ -37,6 +37,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'errors',
     'types',
   ],
+  delegation: ['guard', 'policy', 'schemes', 'internal', 'errors', 'types'],
   webhook: ['store', 'egress', 'internal', 'errors', 'types'],
   adapters: ['guard', 'ownership', 'card', 'webhook', 'internal', 'errors', 'types'],
   cli: ['adapters', 'guard', 'card', 'webhook', 'policy', 'protocol', 'egress', 'internal', 'errors', 'types'],

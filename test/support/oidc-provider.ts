@@ -9,6 +9,7 @@ import type { AddressInfo } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { exportJWK, generateKeyPair, type JWK } from 'jose'
 import Provider from 'oidc-provider'
+import { addExchange, type ExchangeOptions, type ExchangeProvider, exchangeClaims } from './oidc-exchange.ts'
 import { createAuthority } from './server-certificate.ts'
 
 export const CLIENT_ID = 'agent-b'
@@ -26,6 +27,8 @@ export interface OidcProviderOptions {
   readonly clients?: readonly Readonly<Record<string, unknown>>[]
   /** `features` besides those of this file. */
   readonly features?: Readonly<Record<string, unknown>>
+  /** Has the provider exchange tokens. */
+  readonly exchange?: ExchangeOptions
 }
 
 export interface TokenAnswer {
@@ -55,7 +58,7 @@ export interface TestOidcProvider {
 }
 
 /** What the package ships no types for. */
-interface Internals {
+interface Internals extends ExchangeProvider {
   callback(): (request: IncomingMessage, response: ServerResponse) => void
   interactionFinished(request: IncomingMessage, response: ServerResponse, result: object): Promise<void>
   readonly Grant: new (
@@ -89,6 +92,14 @@ export async function startOidcProvider(options: OidcProviderOptions): Promise<T
   const issuer = `http://127.0.0.1:${port}`
   const tls = { ...createAuthority().issue('localhost'), requestCert: true, rejectUnauthorized: false }
   const tlsServer = await listen(createTlsServer(tls, handle), 0)
+
+  const info = (resource: string) => ({
+    scope,
+    audience: resource,
+    accessTokenFormat: options.resources[resource] ?? 'opaque',
+    accessTokenTTL: 300,
+    jwt: { sign: { alg: 'ES256' } },
+  })
 
   async function make(kid: string): Promise<Internals> {
     const { privateKey } = await generateKeyPair('ES256', { extractable: true })
@@ -147,17 +158,13 @@ export async function startOidcProvider(options: OidcProviderOptions): Promise<T
         resourceIndicators: {
           enabled: true,
           useGrantedResource: () => true,
-          getResourceServerInfo: (_context: unknown, resource: string) => ({
-            scope,
-            audience: resource,
-            accessTokenFormat: options.resources[resource] ?? 'opaque',
-            accessTokenTTL: 300,
-            jwt: { sign: { alg: 'ES256' } },
-          }),
+          getResourceServerInfo: (_context: unknown, resource: string) => info(resource),
         },
         ...options.features,
       },
+      ...(options.exchange === undefined ? {} : { extraTokenClaims: exchangeClaims }),
     }) as unknown as Internals
+    if (options.exchange !== undefined) addExchange(made, issuer, jwk, info, options.exchange)
     return made
   }
   provider = await make('first')

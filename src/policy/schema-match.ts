@@ -1,0 +1,44 @@
+/** What a rule of the policy is about: operations, skills, callers. */
+import { z } from 'zod'
+import { hasMembers, listOf, oneOrMore, scope, text } from './schema-values.ts'
+
+/** The eleven operations of A2A v1.0 (§3.1), as access rules spell them. */
+export const operationNames = [
+  'SendMessage',
+  'SendStreamingMessage',
+  'GetTask',
+  'ListTasks',
+  'CancelTask',
+  'SubscribeToTask',
+  'CreateTaskPushNotificationConfig',
+  'GetTaskPushNotificationConfig',
+  'ListTaskPushNotificationConfigs',
+  'DeleteTaskPushNotificationConfig',
+  'GetExtendedAgentCard',
+] as const
+
+export const principalsSchema = z
+  .strictObject({
+    id: oneOrMore(text).optional(),
+    issuer: oneOrMore(text).optional(),
+    subject: oneOrMore(text).optional(),
+    clientId: oneOrMore(text).optional(),
+    tenant: oneOrMore(text).optional(),
+    actor: oneOrMore(text).optional(),
+    scheme: oneOrMore(text).optional(),
+    scopes: listOf(scope).optional(),
+  })
+  .refine(hasMembers, 'is empty: leave it out to mean every caller')
+  .meta({ description: 'Every member given must match; within a list one is enough, except `scopes`: all of them.' })
+
+export const matchSchema = z
+  .strictObject({
+    operations: listOf(z.enum(['*', ...operationNames]))
+      .optional()
+      .meta({ description: 'Operations of A2A v1.0, or `*`. Absent: any.' }),
+    skills: listOf(text).optional().meta({ description: 'Skill ids of the card, or `*`. Absent: any.' }),
+    principals: principalsSchema.optional(),
+  })
+  .refine(hasMembers, "is empty, which would match every request: write operations: ['*'] to mean that")
+
+export type AccessMatch = z.infer<typeof matchSchema>
