@@ -1,4 +1,5 @@
 /** Client certificates through real TLS connections, express and the whole guard. */
+import { createHash, X509Certificate } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { Agent, createServer, request, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -8,7 +9,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { decisionFor, expressGuard } from '../../src/adapters/express.ts'
 import { optionalClientCertificates } from '../../src/guard/client-certificates.ts'
 import { createGuard, type Guard } from '../../src/guard.ts'
-import { API_KEY, AUDIENCE, makeRig, type Rig, rigCard } from '../support/rig.ts'
+import { createClientAuthority } from '../support/client-authority.ts'
+import { API_KEY, AUDIENCE, makeRig, NOW, type Rig, rigCard } from '../support/rig.ts'
 import { createAuthority } from '../support/server-certificate.ts'
 
 interface Case {
@@ -25,6 +27,10 @@ interface Case {
 const { cases } = JSON.parse(readFileSync(new URL('../vectors/x509/mtls-client.json', import.meta.url), 'utf8')) as {
   cases: Case[]
 }
+
+const { cases: spiffeIds } = JSON.parse(
+  readFileSync(new URL('../vectors/x509/spiffe-ids.json', import.meta.url), 'utf8'),
+) as { cases: { id: string; expect: 'valid' | 'invalid'; path?: string }[] }
 
 /** Anchors of all kinds in the vectors; the guard gets those of the case. */
 let rig: Rig
@@ -117,6 +123,28 @@ const own = ({ leaf, leafKey, intermediates }: Case) => ({
 })
 const testable = cases.filter(({ leafKey, trustAnchors }) => leafKey !== undefined && trustAnchors.length > 0)
 
+/** Patterns that take whatever could be read as a SPIFFE ID in the vectors. */
+const BROAD = ['example.org', 'trustdomain', 'trust_domain-1.x', 'staging.example.com'].flatMap((domain) =>
+  ['/*', '/*/*', '/*/*/*', '/*/*/*/*'].map((path) => `spiffe://${domain}${path}`),
+)
+/** What is open and decided the stricter way, and names of which nobody knows which counts. */
+const NOT_BY_KEY: ReadonlySet<string> = new Set([
+  'mtls/time/expired-root',
+  'mtls/eku/absent',
+  'mtls/eku/any',
+  'mtls/ku/absent',
+  'mtls/pathlen/root-exceeded',
+  'mtls/depth/12-intermediates',
+  'mtls/key/secp256k1',
+  'mtls/identity/two-uris',
+  'mtls/identity/san-uri-nul',
+])
+
+function pinOf(pem: string): string {
+  const spki = new X509Certificate(pem).publicKey.export({ type: 'spki', format: 'der' })
+  return `sha256/${createHash('sha256').update(spki).digest('base64')}`
+}
+
 describe('certificates of real connections', () => {
   it.each(testable.filter((each) => each.expect === 'invalid'))('$id is denied', async (each) => {
     guard = await guardFor(each, ['spiffe://example.org/*', 'spiffe://example.org/*/*', '*.example.org'])
@@ -141,9 +169,59 @@ describe('certificates of real connections', () => {
     })
   })
 
-  it('enough of the vectors go through TLS', () => {
-    expect(named.length).toBeGreaterThan(5)
-    expect(testable.length).toBeGreaterThan(60)
+  const others = testable.filter((each) => each.expect !== 'invalid' && !named.includes(each))
+  it.each(others)('$id ($expect), by its key', async (each) => {
+    const pin = pinOf(each.leaf)
+    guard = await guardFor(each, [pin])
+    const before = ran
+    const answer = await call(own(each)).catch(() => ({ status: 401, body: '' }))
+    const refused = NOT_BY_KEY.has(each.id)
+    expect([answer.status, ran - before]).toEqual(refused ? [401, 0] : [200, 1])
+    if (!refused) expect(answer.body).toContain(encodeURIComponent(pin))
+  })
+
+  it.each(others.filter(({ identity }) => identity?.spiffeId === null))('$id has no SPIFFE ID', async (each) => {
+    guard = await guardFor(each, BROAD)
+    const before = ran
+    expect((await call(own(each))).status).toBe(401)
+    expect(ran).toBe(before)
+  })
+
+  it('all of the vectors go through TLS but one that has no key and one that no policy can have', async () => {
+    expect(cases).toHaveLength(87)
+    expect(cases.filter((each) => !testable.includes(each)).map(({ id }) => id)).toEqual([
+      'mtls/trust/no-anchors',
+      'mtls/sig/sha1',
+    ])
+    await expect(guardFor({ ...(cases[0] as Case), trustAnchors: [] }, BROAD)).rejects.toMatchObject({
+      code: 'ERR_POLICY_INVALID',
+    })
+  })
+
+  describe('SPIFFE IDs of the vectors, each as the URI of a certificate', () => {
+    const authority = createClientAuthority()
+    const presented = (id: string) => {
+      const { cert, key } = authority.issue([6, id])
+      return { cert, key }
+    }
+    const guardNaming = (identities: readonly string[]) =>
+      guardFor({ ...(cases[0] as Case), trustAnchors: [authority.cert], now: NOW }, identities)
+
+    it.each(spiffeIds)('$expect: $id', async ({ id, expect: verdict, path }) => {
+      // A trust domain alone is an ID and no caller.
+      const isCaller = verdict === 'valid' && path !== undefined
+      guard = await guardNaming(isCaller ? [id] : BROAD)
+      const before = ran
+      const { status, body } = await call(presented(id))
+      expect([status, ran - before]).toEqual(isCaller ? [200, 1] : [401, 0])
+      if (isCaller) expect(body).toContain(`:${encodeURIComponent(id)}"`)
+    })
+
+    it('are all of them, and the patterns would take those that are none', async () => {
+      expect(spiffeIds).toHaveLength(31)
+      guard = await guardNaming(BROAD)
+      expect((await call(presented('spiffe://trustdomain/path'))).status).toBe(200)
+    })
   })
 
   const good = cases[0] as Case

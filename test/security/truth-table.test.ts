@@ -1,6 +1,6 @@
 /**
  * Every AND/OR shape of up to three schemes with every outcome of each, through the real guard, against a second way of
- * saying the same: 127 shapes x 125 outcomes.
+ * saying the same: 127 shapes x 216 outcomes.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,22 +8,31 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { createGuard } from '../../src/guard.ts'
 import { sha256Hex } from '../../src/internal/sha256.ts'
+import type { RevocationStore } from '../../src/store/stores.ts'
 import { rigCard } from '../support/rig.ts'
 
 const NAMES = ['a', 'b', 'c'] as const
-const OUTCOMES = ['absent', 'good', 'no scope', 'bad', 'twice'] as const
+const OUTCOMES = ['absent', 'good', 'no scope', 'bad', 'cannot be told', 'twice'] as const
 type Outcome = (typeof OUTCOMES)[number]
 
 const folder = mkdtempSync(join(tmpdir(), 'a2a-trust-truth-'))
 afterAll(() => rmSync(folder, { recursive: true }))
-const keyOf = (name: string, outcome: 'good' | 'no scope') =>
-  `key-of-${name}-${outcome === 'good' ? 'with' : 'without'}-the-scope`
+const keyOf = (name: string, outcome: Outcome) => `key-of-${name}-that-is-${outcome.replaceAll(' ', '-')}`
+/** Knows of all keys but one of each scheme. */
+const revocation: RevocationStore = {
+  add: () => undefined,
+  revokes(names) {
+    if (names.some((name) => name.endsWith('-unsure'))) throw new Error('too old to tell')
+    return false
+  },
+}
 for (const name of NAMES) {
   writeFileSync(
     join(folder, `${name}.json`),
     JSON.stringify([
       { id: `${name}-1`, owner: name, sha256: sha256Hex(keyOf(name, 'good')), scopes: ['x'] },
       { id: `${name}-2`, owner: name, sha256: sha256Hex(keyOf(name, 'no scope')) },
+      { id: `${name}-unsure`, owner: name, sha256: sha256Hex(keyOf(name, 'cannot be told')), scopes: ['x'] },
     ]),
   )
 }
@@ -32,9 +41,7 @@ function headersFor(outcomes: readonly Outcome[]): string[] {
   return NAMES.flatMap((name, index) => {
     const outcome = outcomes[index] as Outcome
     if (outcome === 'absent') return []
-    const key =
-      outcome === 'bad' ? `no-key-of-${name}-at-all-000000` : keyOf(name, outcome === 'no scope' ? outcome : 'good')
-    const line = [`x-${name}`, key]
+    const line = [`x-${name}`, keyOf(name, outcome === 'twice' ? 'good' : outcome)]
     return outcome === 'twice' ? [...line, ...line] : line
   })
 }
@@ -42,6 +49,7 @@ function headersFor(outcomes: readonly Outcome[]): string[] {
 /** What has to happen, said in the order of docs/denials.md. */
 function expected(shape: readonly (readonly number[])[], outcomes: readonly Outcome[]): number {
   if (outcomes.includes('twice')) return 400
+  if (outcomes.includes('cannot be told')) return 503
   if (outcomes.includes('bad')) return 401
   const has = (index: number, ...wanted: Outcome[]) => wanted.includes(outcomes[index] as Outcome)
   if (shape.some((all) => all.every((index) => has(index, 'good')))) return 200
@@ -75,6 +83,7 @@ describe('truth table', () => {
         schemes: Object.fromEntries(NAMES.map((name) => [name, { keys: `file:${name}.json` }])),
       },
       baseDir: folder,
+      stores: { revocation },
     })
     const wrong: string[] = []
     for (const outcomes of outcomeSets) {

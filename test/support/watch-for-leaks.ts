@@ -3,9 +3,18 @@
  * in a denial, a decision event, a log line, an error of this package or on the console. Runs in front of every test file.
  */
 import { afterAll, expect, vi } from 'vitest'
+import type { GuardOptions } from '../../src/guard.ts'
 import { createLeakWatch } from './leak-watch.ts'
 
 export const watch = createLeakWatch()
+
+const LEVELS = ['debug', 'info', 'warn', 'error'] as const
+
+function isWatchable(options: GuardOptions | null | undefined): options is GuardOptions {
+  const { onDecision, logger } = options ?? {}
+  const isLogger = logger === undefined || LEVELS.every((level) => typeof logger?.[level] === 'function')
+  return options instanceof Object && isLogger && (onDecision === undefined || typeof onDecision === 'function')
+}
 
 vi.mock('../../src/guard/credential-source.ts', async (original) => {
   const actual = await original<typeof import('../../src/guard/credential-source.ts')>()
@@ -30,6 +39,8 @@ vi.mock('../../src/protocol/denial.ts', async (original) => {
 vi.mock('../../src/guard.ts', async (original) => {
   const actual = await original<typeof import('../../src/guard.ts')>()
   const createGuard: typeof actual.createGuard = (options) => {
+    // What is no option is for the guard to refuse.
+    if (!isWatchable(options)) return actual.createGuard(options)
     const { onDecision, logger } = options
     return actual.createGuard({
       ...options,
@@ -41,7 +52,7 @@ vi.mock('../../src/guard.ts', async (original) => {
         ? {}
         : {
             logger: Object.fromEntries(
-              (['debug', 'info', 'warn', 'error'] as const).map((level) => [
+              LEVELS.map((level) => [
                 level,
                 (fields: object, message: string) => {
                   watch.said(`log ${level}`, { ...fields, durationMs: 0, message })
