@@ -26,7 +26,7 @@ export async function createFiles(io: Io, files: readonly NewFile[]): Promise<nu
     const refused = files[created.length]?.path
     const { code } = fault as NodeJS.ErrnoException
     if (code === 'EEXIST') fail(io, `${refused} exists already and is left as it is`)
-    else if (code === 'ENOENT') fail(io, `the folder of ${refused} does not exist`)
+    else if (code === 'ENOENT') fail(io, `the folder of ${refused} does not exist`, 'make it first, with mkdir -m 700')
     else throw fault
     return exit.invalid
   } finally {

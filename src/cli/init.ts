@@ -56,7 +56,7 @@ function settingsFor(name: string, scheme: CardScheme): string[] {
         `    keys: file:./api-keys.yaml      # a2a-trust keys generate --api-key --owner OWNER -o partner.key >> api-keys.yaml`,
       ]
     case 'http':
-      return [head, '    issuer: https://CHANGE_ME', '    algorithms: [ES256]', '    jwks: file:./jwks.json']
+      return [head, ...settingsForHttp(scheme.scheme)]
     case 'oauth2':
       return [
         head,
@@ -73,6 +73,20 @@ function settingsFor(name: string, scheme: CardScheme): string[] {
       return [head, '    ca: file:./ca.pem', "    identities: ['spiffe://CHANGE_ME/agents/*']"]
     case 'unknown':
       return [`  # ${name}: a kind this version does not know (${scheme.member}): no caller can satisfy it`]
+  }
+}
+
+function settingsForHttp(authScheme: string): string[] {
+  switch (authScheme.toLowerCase()) {
+    case 'bearer':
+    case 'dpop':
+      return ['    issuer: https://CHANGE_ME', '    algorithms: [ES256]', '    jwks: file:./jwks.json']
+    case 'basic':
+      return [
+        '    users: file:./users.yaml        # a2a-trust keys hash --password --user NAME < password >> users.yaml',
+      ]
+    default:
+      return ['    custom: true                    # checked by a function in code: schemes.custom of createGuard']
   }
 }
 

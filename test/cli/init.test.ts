@@ -10,6 +10,9 @@ const command = join(import.meta.dirname, '../../dist/cli/main.js')
 const folder = mkdtempSync(join(tmpdir(), 'a2a-trust-init-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
+/** The one of docs/policy.md. */
+const SCRYPT = '$scrypt$ln=15,r=8,p=3$lOtimYAY8+2Gg+CWiFlQXw$HvhRbpRHkTw8paAFDHsS9vIOTEm/I+6sCCMaUMJtt14'
+
 function init(card: object) {
   writeFileSync(join(folder, 'agent-card.json'), JSON.stringify(card))
   const { status, stdout, stderr } = spawnSync(process.execPath, [command, 'init'], { encoding: 'utf8', cwd: folder })
@@ -50,6 +53,25 @@ skills:
     writeFileSync(join(folder, 'policy.yaml'), stdout)
     const { problems } = await lintPolicy({ policy: 'policy.yaml', baseDir: folder, env: {} })
     expect(problems.some(({ pointer, severity }) => severity === 'error' && pointer === '/schemes/h/issuer')).toBe(true)
+  })
+
+  it('an http scheme gets what its auth-scheme needs', async () => {
+    const { stdout } = init(
+      rigCard({
+        capabilities: {},
+        securitySchemes: {
+          staff: { httpAuthSecurityScheme: { scheme: 'Basic' } },
+          legacy: { httpAuthSecurityScheme: { scheme: 'Digest' } },
+        },
+        securityRequirements: [{ schemes: { staff: { list: [] } } }, { schemes: { legacy: { list: [] } } }],
+      }),
+    )
+    expect(stdout).toContain('users: file:./users.yaml')
+    expect(stdout).toContain('custom: true')
+    writeFileSync(join(folder, 'policy.yaml'), stdout)
+    writeFileSync(join(folder, 'users.yaml'), `- { user: a, scrypt: '${SCRYPT}' }\n`)
+    const { problems } = await lintPolicy({ policy: 'policy.yaml', baseDir: folder, env: {} })
+    expect(problems.filter(({ severity }) => severity === 'error')).toEqual([])
   })
 
   it('a card with mistakes gets no policy', () => {
