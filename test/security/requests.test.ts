@@ -181,7 +181,7 @@ describe('what is asked', () => {
     }
   })
 
-  it('A58 nothing of an anonymous body is parsed: not its text, and of an object nothing but the id', async () => {
+  it('A58 nothing of an anonymous body is parsed: not its text, and of an object nothing but id and method', async () => {
     for (const body of ['{', '\ufeff{}', '[]', '{"id":7,"id":8}', Buffer.from([0xff])]) {
       const { denial } = await refused({ ...rpc('SendMessage', {}), body })
       expect(denial.status).toBe(401)
@@ -198,7 +198,8 @@ describe('what is asked', () => {
       },
     )
     expect(JSON.parse((await refused({ ...rpc('SendMessage', {}), body })).denial.body)).toMatchObject({ id: 0 })
-    expect(touched).toEqual(['id'])
+    // The method, because an agent without an extended card says so to everybody (DESIGN section 4).
+    expect(touched).toEqual(['id', 'method'])
   })
 
   it.each(['enforce', 'report'])(
