@@ -85,7 +85,7 @@ export const host = text.regex(
 )
 
 export const addressRange = text.refine(
-  (value) => isAddress(value) || (isAddress(value.replace(/\/\d+$/, '')) && ipaddr.isValidCIDR(value)),
+  (value) => isAddress(value) || (isAddress(value.replace(/\/(?:0|[1-9]\d*)$/, '')) && ipaddr.isValidCIDR(value)),
   'must be an IP address or a range such as 10.0.0.0/8',
 )
 
@@ -96,6 +96,11 @@ export const trustedProxies = listOf(
     .refine(
       (value) => !hasHostBits(value),
       'is an address with the width of its network: write 10.1.2.3, or 10.0.0.0/8',
+    )
+    // As Node prints a peer on a dual-stack socket; such a peer is taken for the IPv4 address it is (P92).
+    .refine(
+      (value) => !isMapped(value),
+      'is IPv4 inside IPv6, which is compared as IPv4: write it as 10.1.2.3 or 10.0.0.0/8',
     ),
 )
 
@@ -179,6 +184,11 @@ function hasHostBits(range: string): boolean {
   const kind = range.includes(':') ? ipaddr.IPv6 : ipaddr.IPv4
   const [address] = ipaddr.parseCIDR(range)
   return kind.networkAddressFromCIDR(range).toString() !== address.toString()
+}
+
+function isMapped(range: string): boolean {
+  const [base = ''] = range.split('/')
+  return isAddress(base) && base.includes(':') && ipaddr.IPv6.parse(base).isIPv4MappedAddress()
 }
 
 /** `https://hooks.example.com`, or `*.` in place of one or more whole labels. */

@@ -511,7 +511,7 @@ describe('the connection', () => {
     expect(await guard.check(request({ certificate: own }))).toMatchObject({ allowed: true })
   })
 
-  it('an IPv4 proxy is one on a dual-stack socket too, and a peer without address is none', async () => {
+  it('P92 an IPv4 proxy is one on a dual-stack socket too, and a peer without address is none', async () => {
     await use()
     const line = ['client-cert', bytes(alice.der)]
     expect(await guard.check(request({ address: '::ffff:127.0.0.1' }, ...line))).toMatchObject({ allowed: true })

@@ -59,7 +59,7 @@ describe.each(Object.keys(columns))('over %s', (name) => {
     }
   }
 
-  it('A39 P116 a bound token and one proof are let through once, and refused in every other way', async () => {
+  it('A39 A56 P116 a bound token and one proof are let through once, and refused in every other way', async () => {
     const rig = await start()
     const { requests, send } = await sender(rig.guard)
     expect(requests.length).toBeGreaterThan(0)
