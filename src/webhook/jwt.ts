@@ -49,8 +49,8 @@ export async function createWebhookJwtSigner({ issuer, ...options }: WebhookJwtO
 
 export interface WebhookJwtCheck {
   readonly keys: JwksCache
-  readonly issuer: string
-  readonly audience: string
+  readonly issuer?: string
+  readonly audience?: string
   readonly toleranceSeconds: number
 }
 
@@ -83,8 +83,8 @@ export async function verifyWebhookJwt(
         throw new Error(found.detail)
       },
       {
-        issuer,
-        audience,
+        ...(issuer === undefined ? {} : { issuer }),
+        ...(audience === undefined ? {} : { audience }),
         clockTolerance: toleranceSeconds,
         currentDate: new Date(nowSeconds * 1000),
         requiredClaims: ['iat', 'exp', 'jti'],

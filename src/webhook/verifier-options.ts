@@ -14,9 +14,9 @@ export interface WebhookVerifierOptions {
   readonly secrets?: string | readonly string[]
   /** The agent's JWK Set, or the https URL of it: turns the JWT flow on. With `secrets` too, both must hold. */
   readonly jwks?: object | string
-  /** `iss` that the JWT must have; mandatory with `jwks`. */
+  /** `iss` that the JWT must have. Default: any, since `jwks` are the keys of one agent. */
   readonly issuer?: string
-  /** `aud` that the JWT must have: the URL as it was registered; mandatory with `jwks`. */
+  /** `aud` that the JWT must have: the URL as it was registered. With `jwks` this or `expectTask` must be given. */
   readonly audience?: string
   /** `a2a` (default): the body must be exactly one A2A event. `any`: it is not looked at. */
   readonly payload?: 'a2a' | 'any'
@@ -99,7 +99,7 @@ export function verifierSettings(options: WebhookVerifierOptions): VerifierSetti
 }
 
 function jwtCheckOf(
-  { jwks, issuer, audience, fetch }: WebhookVerifierOptions,
+  { jwks, issuer, audience, expectTask, fetch }: WebhookVerifierOptions,
   toleranceSeconds: number,
   clock: Clock,
 ): WebhookJwtCheck | undefined {
@@ -107,11 +107,20 @@ function jwtCheckOf(
     if (issuer !== undefined || audience !== undefined) throw new TypeError('"issuer" and "audience" need "jwks"')
     return undefined
   }
-  if (typeof issuer !== 'string' || issuer === '') throw new TypeError('"issuer" must be given with "jwks"')
-  if (typeof audience !== 'string' || audience === '') throw new TypeError('"audience" must be given with "jwks"')
+  for (const [option, value] of Object.entries({ issuer, audience }))
+    if (value !== undefined && (typeof value !== 'string' || value === ''))
+      throw new TypeError(`"${option}" must be a non-empty string`)
+  // Another receiver of the same agent could hand on what it was sent: only the URL, or the task, says whom it was for.
+  if (audience === undefined && expectTask === undefined)
+    throw new TypeError('"audience" or "expectTask" must be given with "jwks"')
   const source = typeof jwks === 'string' ? { url: jwks } : { jwks }
   const keys = createJwksCache({ source, fetch: fetch ?? createEgress().fetch, clock })
-  return { keys, issuer, audience, toleranceSeconds }
+  return {
+    keys,
+    toleranceSeconds,
+    ...(issuer === undefined ? {} : { issuer }),
+    ...(audience === undefined ? {} : { audience }),
+  }
 }
 
 function expectedTask(

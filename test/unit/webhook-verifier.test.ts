@@ -247,7 +247,7 @@ describe('options', () => {
     [{ secrets: SECRET, expectToken: '' }, /"expectToken"/],
     [{ secrets: SECRET, replayStore: {} }, /"replayStore"/],
     [{ secrets: SECRET, issuer: 'x' }, /"jwks"/],
-    [{ jwks: { keys: [] } }, /"issuer"/],
+    [{ jwks: { keys: [] }, issuer: '' }, /"issuer"/],
     [{ jwks: 'https://a.example/jwks.json', issuer: 'x' }, /"audience"/],
     [{ secrets: `whsk_${Buffer.alloc(64, 1).toString('base64')}` }, /halves/],
   ])('%j is refused at construction', (options, message) => {
@@ -307,6 +307,14 @@ describe('A85 the JWT flow', async () => {
 
   it('a token for another task is refused', async () => {
     expect(await verify(await sign({ ...claims, taskId: 't2' }))).toMatchObject({ reason: 'ERR_WEBHOOK_TASK' })
+  })
+
+  it('needs no issuer, and no audience where the task is expected', async () => {
+    const bare = { issuer: undefined, audience: undefined }
+    const token = await sign(claims)
+    expect(await verify(token, { ...bare, expectTask: 't1' } as never)).toMatchObject({ ok: true })
+    expect(await verify(token, { ...bare, expectTask: 't2' } as never)).toMatchObject({ reason: 'ERR_WEBHOOK_TASK' })
+    await expect(verify(token, bare as never)).rejects.toThrow(/"audience"/)
   })
 
   it('is good once', async () => {
