@@ -192,6 +192,7 @@ const CODES = {
   ERR_PUSH_CONFIG_SEALED: 'What is secret in a push notification config cannot be decrypted',
   ERR_WEBHOOK_SENDER_CLOSED: 'The webhook sender is closed',
   ERR_WEBHOOK_DUPLICATE: 'The webhook was accepted before',
+  ERR_WEBHOOK_CHALLENGE: 'The webhook is a challenge to be answered, and no event',
 } as const
 
 /** One of the codes in `docs/errors.md`. */

@@ -137,7 +137,7 @@ export async function webhookListenCommand(args: readonly string[], io: Io): Pro
   const server = createServer((req, res) => {
     void (async () => {
       const result = await verifier.verify({ headers: req.rawHeaders, body: await bodyOf(req, verifier.maxBodyBytes) })
-      res.writeHead(result.ok ? 204 : result.status, { connection: 'close' }).end()
+      res.writeHead(result.ok ? 204 : result.status, { connection: 'close' }).end(result.ok ? undefined : result.answer)
       const verdict = { at: new Date().toISOString(), ...verdictOf(result) }
       io.stdout.write(values.json === true ? `${JSON.stringify(verdict)}\n` : `${verdict.at} ${textOf(result)}\n`)
       arrived += 1

@@ -6,6 +6,9 @@ import { JWT_HEADER, type WebhookJwtSigner } from './jwt.ts'
 import { IN_BAND_SECRET } from './push-config.ts'
 import { signWith } from './sign.ts'
 
+/** A2A §4.3.3. */
+export const TOKEN_HEADER = 'X-A2A-Notification-Token'
+
 export interface AttemptConfig {
   readonly url: string
   readonly token: string
@@ -48,9 +51,9 @@ export async function attemptDelivery(
   nowMs: number,
   signal: AbortSignal,
 ): Promise<AttemptResult> {
-  // What the policy allowed at registration it may have ceased to allow.
-  if (!context.allows(new URL(config.url))) return { kind: 'failed', reason: 'ERR_PUSH_CONFIG' }
   try {
+    // What the policy allowed at registration it may have ceased to allow.
+    if (!context.allows(new URL(config.url))) return { kind: 'failed', reason: 'ERR_PUSH_CONFIG' }
     const headers = await headersOf(message, config, context, Math.floor(nowMs / 1000))
     const { body } = message
     const response = await egress.fetch(config.url, { method: 'POST', headers, body, redirect: 'error', signal })
@@ -62,10 +65,11 @@ export async function attemptDelivery(
   }
 }
 
-async function headersOf(
+/** What an attempt carries: the registered authorization and token, and signatures. */
+export async function headersOf(
   { id, taskId, version, body, contentType }: AttemptMessage,
   { url, token, scheme, credentials }: AttemptConfig,
-  { keysFor, signJwt, tokenHeader }: Omit<AttemptContext, 'egress'>,
+  { keysFor, signJwt, tokenHeader }: Pick<AttemptContext, 'keysFor' | 'signJwt' | 'tokenHeader'>,
   timestampSeconds: number,
 ): Promise<Record<string, string>> {
   const headers: Record<string, string> = { 'content-type': contentType, 'a2a-version': version, 'webhook-id': id }

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import type { ConnectionOptions, Job, Queue, Worker } from 'bullmq'
 import { TrustError } from '../errors.ts'
 import { assertKnownOptions } from '../internal/options.ts'
+import { within } from '../internal/within.ts'
 import type { Logger } from '../types.ts'
 import type { DeliveryQueue, DeliveryWork, QueuedDelivery } from './queue.ts'
 
@@ -68,6 +69,8 @@ export interface BullRedisClient {
 }
 
 const SWEEP_MS = 5000
+const CLOSE_MS = 1000
+/** A client that waits for its Redis must not keep the agent waiting. */
 const PUSH_MS = 5000
 
 /**
@@ -107,6 +110,7 @@ export function createBullQueue(options: BullQueueOptions): DeliveryQueue {
   let working: Promise<Worker<LaneJob>> | undefined
   let sweep: NodeJS.Timeout | undefined
   let closed = false
+  let report: DeliveryWork['dropped'] | undefined
 
   /** Nothing happens where the lane has a job already: waiting, delayed or under way. */
   async function offer(lane: string): Promise<void> {
@@ -153,6 +157,7 @@ export function createBullQueue(options: BullQueueOptions): DeliveryQueue {
   return {
     durable: true,
     start(delivery) {
+      report = delivery.dropped
       working = bull.then(({ Worker: BullWorker }) => {
         const worker: Worker<LaneJob> = new BullWorker(
           name,
@@ -184,15 +189,17 @@ export function createBullQueue(options: BullQueueOptions): DeliveryQueue {
       const stored = (async () => {
         const text = `${item.final ? 'f' : 'n'}${JSON.stringify(item)}`
         const dropped = await client.eval(PUSH, 2, keyOf(item.lane), lanesKey, text, maxPerConfig, item.lane)
-        if (typeof dropped === 'string')
-          logger?.warn({ id: parse(dropped).message.id }, 'a webhook made room for a later one')
+        if (typeof dropped === 'string') report?.(parse(dropped))
         await offer(item.lane)
       })()
       await within(stored, PUSH_MS).catch((cause: unknown) => {
         throw new TrustError('ERR_STORE_UNAVAILABLE', { cause })
       })
     },
-    interrupt: (lane) => running.get(lane)?.abort(),
+    interrupt(lane) {
+      running.get(lane)?.abort()
+      void opened.then((queue) => wake(queue, lane)).catch(() => undefined)
+    },
     wake: (lane) => void opened.then((queue) => wake(queue, lane)).catch(() => undefined),
     queued: undefined,
     async drain(timeoutMs) {
@@ -201,9 +208,11 @@ export function createBullQueue(options: BullQueueOptions): DeliveryQueue {
       const timer = setTimeout(() => {
         for (const controller of running.values()) controller.abort()
       }, timeoutMs)
-      await (await working)?.close()
+      const worker = await working
+      // Without its Redis a worker waits for ever: its lanes are taken over as after a crash.
+      await within(worker?.close() ?? Promise.resolve(), timeoutMs + CLOSE_MS).catch(() => worker?.close(true))
       clearTimeout(timer)
-      await (await opened).close()
+      await within((await opened).close(), CLOSE_MS).catch(() => undefined)
     },
   }
 }
@@ -218,14 +227,6 @@ async function wake(queue: Queue<LaneJob>, lane: string): Promise<void> {
 /** BullMQ allows no colon in an id, and a lane may be of any length. */
 function jobIdOf(lane: string): string {
   return createHash('sha256').update(lane).digest('base64url')
-}
-
-/** A client that waits for its Redis must not keep the agent waiting. */
-function within<T>(work: Promise<T>, ms: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error('no answer in time')), ms)
-    work.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
 }
 
 function parse(text: string): QueuedDelivery {

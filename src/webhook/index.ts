@@ -12,8 +12,9 @@ export {
 export type { WebhookReceipt, WebhookWork } from './receive.ts'
 export type { WebhookRequest, WebhookRequestHeaders } from './request.ts'
 export { createWebhookSender, type WebhookSender } from './sender.ts'
-export type { DeliveryEvent, PlainPushStore, RotatingSecret, WebhookSenderOptions } from './sender-options.ts'
+export type { DeliveryEvent, PlainPushStore, WebhookSenderOptions } from './sender-options.ts'
 export { generateWebhookSecret, type SignWebhookOptions, signWebhook, type WebhookHeaders } from './sign.ts'
+export type { RotatingSecret, WebhookSigning } from './signing.ts'
 export {
   createWebhookVerifier,
   type WebhookResult,

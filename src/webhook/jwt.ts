@@ -96,7 +96,7 @@ export async function verifyWebhookJwt(
   }
   const { iat = 0, exp = 0, jti = '', aud, taskId, request_body_sha256: digest } = payload
   if (Array.isArray(aud) && aud.length > 1) return refuse('the token is meant for others too')
-  if (Math.abs(nowSeconds - iat) > toleranceSeconds) return refuse('"iat" is outside the tolerance')
+  if (!(Math.abs(nowSeconds - iat) <= toleranceSeconds)) return refuse('"iat" is outside the tolerance')
   if (exp - iat > 2 * JWT_LIFETIME_SECONDS) return refuse('the token lives too long')
   if (digest !== digestOf(body)) return refuse('"request_body_sha256" is not the digest of the body')
   if (jti === '' || jti.length > 256) return refuse('"jti" must have 1 to 256 characters')

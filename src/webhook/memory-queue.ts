@@ -5,6 +5,8 @@ interface Lane {
   readonly items: QueuedDelivery[]
   running: AbortController | undefined
   timer: NodeJS.Timeout | undefined
+  /** Called while its attempt was ending: the wait that it asks for is over. */
+  called: boolean
 }
 
 export function createMemoryQueue({ concurrency, maxQueued, maxPerLane }: QueueLimits): DeliveryQueue {
@@ -40,6 +42,7 @@ export function createMemoryQueue({ concurrency, maxQueued, maxPerLane }: QueueL
     const item = lane.items[0] as QueuedDelivery
     running += 1
     lane.running = new AbortController()
+    lane.called = false
     const step = await (work as DeliveryWork).attempt(item, lane.running.signal)
     lane.running = undefined
     running -= 1
@@ -52,13 +55,14 @@ export function createMemoryQueue({ concurrency, maxQueued, maxPerLane }: QueueL
       lanes.delete(key)
       if (lanes.size === 0) for (const resolve of idle) resolve()
     } else if (step.next === 'wait' && !closed) {
-      lane.timer = setTimeout(() => wake(key), step.delayMs)
+      lane.timer = setTimeout(() => wake(key), lane.called ? 0 : step.delayMs)
     } else ready.push(key)
     pump()
   }
 
   function wake(key: string): void {
     const lane = lanes.get(key)
+    if (lane?.running !== undefined) lane.called = true
     if (lane?.timer === undefined) return
     clearTimeout(lane.timer)
     lane.timer = undefined
@@ -73,7 +77,7 @@ export function createMemoryQueue({ concurrency, maxQueued, maxPerLane }: QueueL
     },
     push(item) {
       const key = item.lane
-      const lane = lanes.get(key) ?? { items: [], running: undefined, timer: undefined }
+      const lane = lanes.get(key) ?? { items: [], running: undefined, timer: undefined, called: false }
       // What is under way stays; of the rest the oldest that does not end the task makes room.
       const isFull = lane.items.length >= maxPerLane || queued >= maxQueued
       const oldest = lane.items.findIndex(({ final }, index) => !final && (index > 0 || lane.running === undefined))

@@ -29,11 +29,13 @@ export function webhookHandler(verifier: WebhookVerifier, work: WebhookWork, opt
       res.writeHead(405, { allow: 'POST' }).end()
       return
     }
-    const body = (req.body ?? (await readBounded(req, verifier.maxBodyBytes))) as Buffer
+    // A body that somebody has read and left nowhere is one the verifier refuses, with advice.
+    const read = () => (req.readableDidRead ? undefined : readBounded(req, verifier.maxBodyBytes))
+    const body = (req.body ?? (await read())) as Buffer
     const answer = await answerWebhook(verifier, { headers: req.rawHeaders, body }, work, options)
     // What was not read is not worth reading: the connection ends with the answer.
     const close = req.complete ? {} : { connection: 'close' }
-    res.writeHead(answer.status, { ...answer.headers, ...close }).end()
+    res.writeHead(answer.status, { ...answer.headers, ...close }).end(answer.body)
     answer.work()
   }
 }

@@ -12,8 +12,12 @@ import { createMemoryPushConfigStore } from '../store/push-configs-memory.ts'
 import type { PushConfigLimits, PushConfigRecord, PushConfigStore } from '../store/stores.ts'
 import type { Clock } from '../types.ts'
 import { asSdkError } from './a2a-sdk.ts'
+import { TOKEN_HEADER } from './attempt.ts'
+import { provesControl } from './challenge.ts'
+import { createWebhookJwtSigner, type WebhookJwtClaims } from './jwt.ts'
 import { type PushConfig, pushConfigProblem, REDACTED } from './push-config.ts'
 import { createSealing } from './sealing.ts'
+import { keysByOrigin, type WebhookSigning } from './signing.ts'
 
 /** What is read of the SDK's `ServerCallContext`. */
 export interface PushCallContext {
@@ -24,9 +28,16 @@ export interface PushCallContext {
 
 export interface PushNotificationsOptions {
   /** Where a webhook may lie: `createEgress(...)`. Asked at registration, and again by the sender at each connection. */
-  readonly egress: Pick<Egress, 'check'>
+  readonly egress: Pick<Egress, 'check'> & Partial<Pick<Egress, 'fetch'>>
   /** `guard.webhooks`: what the policy allows, and the keys it seals with. */
   readonly policy?: WebhookSettings
+  /**
+   * Whether a webhook has to answer a signed challenge before it is kept. Default false. Needs `egress.fetch`; what was
+   * kept before is not asked again until it is registered anew.
+   */
+  readonly challenge?: boolean
+  /** Signs challenges: the `signing` of the sender. The policy's secrets and one in the config sign as well. */
+  readonly signing?: WebhookSigning
   /** Origins that may be registered, as `https://hooks.example.com` or `https://*.example.com`. Default: any. */
   readonly allow?: readonly string[]
   /** Default: in memory, one process. */
@@ -84,6 +95,7 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
   const limits = limitsOf(options.limits)
   const patterns = options.allow === undefined ? undefined : urlPatterns(options.allow, 'allow')
   const allows = (url: URL) => patterns?.some((pattern) => pattern(url)) ?? true
+  const isControlled = challenger(options, clock)
   const listeners = new Set<Parameters<PushNotifications['onChange']>[0]>()
   const changed: Parameters<PushNotifications['onChange']>[0] = (record) => {
     for (const listener of listeners) listener(record)
@@ -95,6 +107,15 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
     return { record, token, credentials }
   }
 
+  /** What no key opens any more can be listed, replaced and deleted like the rest. */
+  function openOrHidden(record: PushConfigRecord): DeliveryConfig {
+    try {
+      return open(record)
+    } catch {
+      return { record, token: REDACTED, credentials: REDACTED }
+    }
+  }
+
   async function register(taskId: string, context: PushCallContext, config: PushConfig): Promise<void> {
     const owner = ownerOf(context)
     if (owner === undefined) throw refusal('only an authenticated caller may register a webhook')
@@ -104,7 +125,7 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
 
     const id = config.id === '' ? randomUUID() : config.id
     const before = (await store.list(taskId)).find((known) => known.owner === owner && known.id === id)
-    const secrets = secretsOf(config, before === undefined ? undefined : open(before))
+    const secrets = secretsOf(config, before === undefined || !isRedacted(config) ? undefined : open(before))
     const { scheme = '' } = config.authentication ?? {}
     const { tenant = '' } = context
     const version = context.requestedVersion || '0.3'
@@ -112,6 +133,8 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
     const record = secrets.every((secret) => secret === '')
       ? bare
       : { ...bare, sealed: sealing.seal(JSON.stringify(secrets), boundTo(bare)) }
+    const [token, credentials] = secrets
+    if (!(await isControlled({ ...bare, token, credentials }))) throw refusal('url did not answer the challenge')
     if ((await store.put(record, limits)) === 'full')
       throw new TrustError('ERR_PUSH_CONFIG_LIMIT', { details: { ...limits } })
     if (before !== undefined) changed(record)
@@ -134,7 +157,7 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
       const records = await store.list(taskId)
       return records
         .filter((record) => owner !== undefined && record.owner === owner)
-        .map((record) => shown(open(record)))
+        .map((record) => shown(openOrHidden(record)))
     },
     async delete(taskId: string, context: PushCallContext, configId?: string) {
       const owner = ownerOf(context)
@@ -147,6 +170,9 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
     records: (taskId: string) => store.list(taskId),
     open,
     async end(record: PushConfigRecord) {
+      const now = (await store.list(record.taskId)).find(({ owner, id }) => owner === record.owner && id === record.id)
+      // Replaced meanwhile, in another process: it is the earlier receiver that is gone.
+      if (now?.revision !== record.revision) return
       await store.delete(record.taskId, record.owner, record.id)
       changed(record)
     },
@@ -157,7 +183,35 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
   })
 }
 
-const OPTIONS = ['egress', 'policy', 'allow', 'records', 'encryptionKeys', 'limits', 'clock'] as const
+const OPTIONS = [
+  'egress',
+  'policy',
+  'challenge',
+  'signing',
+  'allow',
+  'records',
+  'encryptionKeys',
+  'limits',
+  'clock',
+] as const
+
+type Challenged = Parameters<typeof provesControl>[0]
+
+function challenger(
+  { egress, policy, challenge = false, signing = {} }: PushNotificationsOptions,
+  clock: Clock,
+): (config: Challenged) => Promise<boolean> {
+  const keysFor = keysByOrigin(signing, policy)
+  if (challenge !== true && challenge !== false) throw new TypeError('"challenge" must be true or false')
+  if (!challenge) return async () => true
+  const fetch = egress.fetch
+  if (typeof fetch !== 'function') throw new TypeError('"challenge" needs an "egress" with fetch')
+  const signer = signing.jwt === undefined ? undefined : createWebhookJwtSigner(signing.jwt)
+  // Without its key nothing is signed, and nothing can be registered.
+  signer?.catch(() => undefined)
+  const signJwt = signer === undefined ? undefined : async (claims: WebhookJwtClaims) => (await signer)(claims)
+  return (config) => provesControl(config, { egress: { fetch }, keysFor, signJwt, tokenHeader: TOKEN_HEADER }, clock())
+}
 
 function refusal(problem: string): TrustError {
   return new TrustError('ERR_PUSH_CONFIG', { details: { problem }, hint: problem })
@@ -168,12 +222,11 @@ function ownerOf({ user, tenant = '' }: PushCallContext): string | undefined {
   return user?.isAuthenticated === true ? JSON.stringify([tenant, user.userName]) : undefined
 }
 
-function boundTo({ taskId, id, owner, url, revision }: PushConfigRecord): readonly string[] {
-  return [taskId, id, owner, url, revision]
+function boundTo({ taskId, id, owner, url, scheme, revision }: PushConfigRecord): readonly string[] {
+  return [taskId, id, owner, url, scheme, revision]
 }
 
 async function checkUrl(url: string, egress: Pick<Egress, 'check'>, allows: (url: URL) => boolean): Promise<void> {
-  if (!URL.canParse(url)) throw refusal('url must be an absolute URL')
   const parsed = new URL(url)
   // A fragment is never sent: what stands there was meant for something else.
   if (parsed.hash !== '') throw refusal('url must have no fragment')
@@ -200,6 +253,10 @@ function secretsOf(config: PushConfig, before: DeliveryConfig | undefined): read
     pick(config.token, before?.token),
     pick(config.authentication?.credentials ?? '', sameScheme ? before?.credentials : undefined),
   ]
+}
+
+function isRedacted({ token, authentication }: PushConfig): boolean {
+  return token === REDACTED || authentication?.credentials === REDACTED
 }
 
 function redact(config: PushConfig): void {

@@ -34,6 +34,7 @@ export function pushConfigProblem(config: unknown): string | undefined {
   if (!isId(taskId) || taskId === '') return 'taskId must be 1 to 256 characters'
   if (!isId(id)) return 'id must be at most 256 characters'
   if (typeof url !== 'string' || url === '') return 'url must be given'
+  if (!URL.canParse(url)) return 'url must be an absolute URL'
   if (typeof token !== 'string' || (token !== '' && !isHeaderValue(token)))
     return 'token must be visible ASCII, without control characters'
   if (authentication === undefined || authentication === null) return undefined

@@ -18,6 +18,7 @@ export interface WebhookHandlerOptions {
 export interface WebhookAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
   /** To be called when the answer is on its way. */
   readonly work: () => void
 }
@@ -30,10 +31,11 @@ export async function answerWebhook(
 ): Promise<WebhookAnswer> {
   const result = await verifier.verify(request)
   if (!result.ok) {
-    const { reason, status, detail, retryAfterSeconds } = result
+    const { reason, status, detail, retryAfterSeconds, answer } = result
+    const idle = { status, work: () => undefined }
+    if (answer !== undefined) return { ...idle, headers: { 'content-type': 'application/json' }, body: answer }
     logger?.warn({ code: reason, status, detail }, 'a webhook was not accepted')
-    const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
-    return { status, headers, work: () => undefined }
+    return { ...idle, headers: retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) } }
   }
   return {
     status: 204,

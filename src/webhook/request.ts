@@ -12,11 +12,20 @@ export type WebhookRequestHeaders =
 
 export interface WebhookRequest {
   readonly headers: WebhookRequestHeaders
-  /** The bytes as they came: `Buffer`, `Uint8Array`, or text that was decoded as UTF-8. Never a parsed body. */
-  readonly body: Uint8Array | string
+  /** The bytes as they came: `Buffer`, `Uint8Array`, `ArrayBuffer`, or text that was decoded as UTF-8. Never a parsed body. */
+  readonly body: Uint8Array | ArrayBuffer | string
 }
 
+/** `undefined` for what are no headers, getters and iterators that throw included. */
 export function viewOf(headers: unknown): HeaderView | undefined {
+  try {
+    return read(headers)
+  } catch {
+    return undefined
+  }
+}
+
+function read(headers: unknown): HeaderView | undefined {
   if (Array.isArray(headers)) return headers.every((item) => typeof item === 'string') ? headerView(headers) : undefined
   if (typeof headers !== 'object' || headers === null) return undefined
   const entries: readonly unknown[] =

@@ -2,28 +2,21 @@
 import type { Egress } from '../egress/index.ts'
 import type { ErrorCode } from '../errors.ts'
 import { assertKnownOptions } from '../internal/options.ts'
-import { signingKeys, type WebhookKey } from '../internal/webhook-secret.ts'
 import type { WebhookSettings } from '../internal/webhook-settings.ts'
 import type { Clock, Logger } from '../types.ts'
-import type { AttemptContext } from './attempt.ts'
+import { type AttemptContext, TOKEN_HEADER } from './attempt.ts'
 import type { HostLimits } from './hosts.ts'
 import type { WebhookJwtOptions } from './jwt.ts'
 import type { PushConfig } from './push-config.ts'
 import type { PushCallContext, PushNotifications } from './push-config-store.ts'
 import type { DeliveryQueue, QueueLimits } from './queue.ts'
+import { keysByOrigin, type WebhookSigning } from './signing.ts'
 
 /** What is used of the SDK's `PushNotificationStore`. */
 export interface PlainPushStore {
   load(taskId: string, context: PushCallContext): Promise<PushConfig[]>
   loadWithMetadata?(taskId: string, context: PushCallContext): Promise<{ config: PushConfig; wireVersion: string }[]>
   delete(taskId: string, context: PushCallContext, configId?: string): Promise<void>
-}
-
-export interface RotatingSecret {
-  /** `whsec_` or `whsk_`, as `signWebhook` takes it. */
-  readonly current: string
-  /** Signs too, until every receiver knows the current one. */
-  readonly previous?: string
 }
 
 /** One per attempt and one for each event that is given up; the end of a secret-free trail. */
@@ -50,12 +43,7 @@ export interface WebhookSenderOptions {
   readonly egress: Pick<Egress, 'fetch'>
   /** `guard.webhooks`: the secrets of the policy, and its `allow`, asked again at each attempt. */
   readonly policy?: WebhookSettings
-  readonly signing?: {
-    /** By origin of the receiver, as in `https://hooks.example.com`. */
-    readonly secrets?: Readonly<Record<string, RotatingSecret>>
-    /** Signs a JWT for every receiver. */
-    readonly jwt?: WebhookJwtOptions
-  }
+  readonly signing?: WebhookSigning
   /** First delay at most `baseMs` (1000), doubled up to `maxMs` (300 000), given up after `maxAgeMs` (3 600 000). */
   readonly retry?: { readonly baseMs?: number; readonly maxMs?: number; readonly maxAgeMs?: number }
   /** Where events wait, in place of memory: `createBullQueue` of `a2a-trust/webhook/bullmq`. Needs a store that is shared. */
@@ -105,7 +93,8 @@ const OPTIONS = [
 
 const HOUR_MS = 3_600_000
 /** RFC 9110 §5.1, and none that the sender sets itself. */
-const HEADER_NAME = /^(?!(?:authorization|content-type|content-length|host|webhook-.*|a2a-version)$)[a-z0-9-]{1,64}$/i
+const HEADER_NAME =
+  /^(?!(?:authorization|content-type|content-length|host|connection|transfer-encoding|webhook-.*|a2a-version|x-a2a-notification-jwt)$)[a-z0-9-]{1,64}$/i
 
 /** Throws `TypeError` quoting the option. */
 export function senderSettings(options: WebhookSenderOptions): SenderSettings {
@@ -121,7 +110,7 @@ export function senderSettings(options: WebhookSenderOptions): SenderSettings {
     clock = Date.now,
     random = Math.random,
   } = options
-  const { tokenHeaderName = 'X-A2A-Notification-Token', onDelivery, logger } = options
+  const { tokenHeaderName = TOKEN_HEADER, onDelivery, logger } = options
   if (typeof (store as Partial<PlainPushStore> | undefined)?.load !== 'function')
     throw new TypeError('"store" must come from createPushNotifications, or be a PushNotificationStore of the SDK')
   if (typeof (egress as Partial<Egress> | undefined)?.fetch !== 'function')
@@ -132,14 +121,12 @@ export function senderSettings(options: WebhookSenderOptions): SenderSettings {
     throw new TypeError(
       '"durable" needs the store of createPushNotifications: another cannot be asked by the next process',
     )
-  assertKnownOptions('signing', signing, ['secrets', 'jwt'])
-  const secrets = secretsByOrigin(signing.secrets ?? {})
   return Object.freeze({
     store,
     attempt: {
       egress,
       allows: (url: URL) => policy?.allows(url) ?? true,
-      keysFor: (origin: string) => [...(secrets.get(origin) ?? []), ...(policy?.keysFor(origin) ?? [])],
+      keysFor: keysByOrigin(signing, policy),
       tokenHeader: tokenHeaderName,
     },
     jwt: signing.jwt,
@@ -170,18 +157,6 @@ function queueOf(queue: NonNullable<WebhookSenderOptions['queue']>): SenderSetti
     concurrency: [32, 1, 10_000],
   })
   return { ...rest, maxPerLane }
-}
-
-function secretsByOrigin(
-  secrets: NonNullable<NonNullable<WebhookSenderOptions['signing']>['secrets']>,
-): ReadonlyMap<string, readonly WebhookKey[]> {
-  return new Map(
-    Object.entries(secrets).map(([origin, { current, previous }]) => {
-      if (!URL.canParse(origin) || new URL(origin).origin !== origin)
-        throw new TypeError('"signing.secrets" must be by origin, as in https://hooks.example.com')
-      return [origin, signingKeys(previous === undefined ? current : [current, previous], 'signing.secrets')]
-    }),
-  )
 }
 
 function wholeNumbers<N extends string>(

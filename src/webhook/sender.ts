@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type ErrorCode, TrustError } from '../errors.ts'
+import { within } from '../internal/within.ts'
 import { type AttemptContext, attemptDelivery } from './attempt.ts'
 import { createHosts } from './hosts.ts'
 import { createWebhookJwtSigner } from './jwt.ts'
@@ -12,7 +13,10 @@ import type { PushCallContext } from './push-config-store.ts'
 import type { QueuedDelivery, QueueStep } from './queue.ts'
 import { type DeliveryEvent, senderSettings, type WebhookSenderOptions } from './sender-options.ts'
 import { serializeEvent, taskIdOf } from './serialize.ts'
-import { guardedTargets, isGuarded, laneOf, plainTargets } from './targets.ts'
+import { type CurrentConfig, guardedTargets, isGuarded, laneOf, plainTargets } from './targets.ts'
+
+/** A store that does not answer must not hold a place in the queue. */
+const STORE_MS = 10_000
 
 export interface WebhookSender {
   /** The SDK's `PushNotificationSender`: resolves when the event is queued, rejects when the configs cannot be had. */
@@ -50,26 +54,41 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
   if (!queue.durable) logger?.info({}, 'webhooks wait in memory: a crash loses what is queued')
 
   async function attempt(item: QueuedDelivery, signal: AbortSignal): Promise<QueueStep> {
+    const config = await currentConfig(item)
+    if ('next' in config) {
+      call(hosts.leave(item.lane))
+      return config
+    }
     const startMs = clock()
-    if (startMs - item.queuedMs > retry.maxAgeMs) return finish(item, 'expired')
-    const config = await targetsOf
-      .find(item)
-      .catch((error: unknown) => (error instanceof Error ? error : new Error('unknown')))
-    if (config === undefined) return finish(item, 'revoked', 'clear')
-    if (config instanceof Error) return again(item, { reason: codeOf(config) })
     const { host } = new URL(config.url)
     const waitMs = hosts.take(host, item.lane, startMs)
     if (waitMs > 0) return { next: 'wait', delayMs: waitMs }
     item.attempts += 1
     const result = await attemptDelivery(item.message, config, context, startMs, signal)
     const isFault = result.kind === 'retry' && !signal.aborted
-    const next = hosts.release(host, isFault ? 'failed' : result.kind === 'delivered' ? 'ok' : 'neither', clock())
-    if (next !== undefined) queue.wake(next)
+    call(hosts.release(host, isFault ? 'failed' : result.kind === 'delivered' ? 'ok' : 'neither', clock()))
     // Whatever ended this attempt was about a config that is another now.
     if (signal.aborted && result.kind !== 'delivered') return { next: 'wait', delayMs: 0 }
     if (result.kind === 'retry') return again(item, result)
-    if (result.kind === 'gone') await config.end().catch(() => undefined)
-    return finish(item, result.kind, result.kind === 'gone' ? 'clear' : 'done', result)
+    // What else is queued finds its config gone, or replaced by another process meanwhile.
+    if (result.kind === 'gone') await within(config.end(), STORE_MS).catch(() => undefined)
+    return finish(item, result.kind, 'done', result)
+  }
+
+  /** The config as it is now, or what becomes of the event without one. */
+  async function currentConfig(item: QueuedDelivery): Promise<CurrentConfig | QueueStep> {
+    if (clock() - item.queuedMs > retry.maxAgeMs) return finish(item, 'expired')
+    try {
+      const config = await within(targetsOf.find(item), STORE_MS)
+      return config ?? finish(item, 'revoked', 'clear')
+    } catch (error) {
+      const reason = codeOf(error)
+      return reason === 'ERR_PUSH_CONFIG' ? finish(item, 'failed', 'done', { reason }) : again(item, { reason })
+    }
+  }
+
+  function call(waiters: readonly string[]): void {
+    for (const waiter of waiters) queue.wake(waiter)
   }
 
   function finish(
@@ -87,7 +106,7 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
     item: QueuedDelivery,
     { retryAfterMs = 0, ...facts }: { status?: number; reason?: ErrorCode; retryAfterMs?: number },
   ): QueueStep {
-    const ceilingMs = Math.min(retry.maxMs, retry.baseMs * 2 ** Math.min(item.attempts - 1, 30))
+    const ceilingMs = Math.min(retry.maxMs, retry.baseMs * 2 ** Math.max(0, Math.min(item.attempts - 1, 30)))
     const delayMs = Math.max(retryAfterMs, Math.ceil(settings.random() * ceilingMs))
     if (clock() + delayMs - item.queuedMs > retry.maxAgeMs) return finish(item, 'expired', 'done', facts)
     report(item, 'retry', facts)
@@ -102,15 +121,14 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
     const facts = { ...(status === undefined ? {} : { status }), ...(reason === undefined ? {} : { reason }) }
     const event: DeliveryEvent = Object.freeze({ id, taskId, configId, origin, attempt: attempts, outcome, ...facts })
     if (outcome !== 'delivered') logger?.warn({ ...event }, 'a webhook was not delivered')
-    try {
-      settings.onDelivery?.(event)
-    } catch (error) {
+    // In a promise, so that a function that is async takes the process down no more than one that throws.
+    new Promise((resolve) => resolve(settings.onDelivery?.(event))).catch((error: unknown) => {
       logger?.error({ error: error instanceof Error ? error.name : 'not an Error' }, '"onDelivery" threw')
-    }
+    })
   }
 
   async function enqueue(event: unknown, task: unknown, context: PushCallContext, taskId: string): Promise<void> {
-    const targets = await targetsOf.list(taskId, context)
+    const targets = await within(targetsOf.list(taskId, context), STORE_MS)
     if (targets.length === 0) return
     const written = await serializeEvent(event, task)
     for (const { configId, version, url, ...rest } of targets) {
@@ -131,18 +149,17 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
   }
 
   return Object.freeze({
-    send(streamResponse: unknown, context: PushCallContext, task?: unknown) {
+    async send(streamResponse: unknown, context: PushCallContext, task?: unknown) {
       const taskId = taskIdOf(streamResponse)
-      if (taskId === '') return Promise.resolve()
-      if (hasNone(taskId)) return Promise.resolve()
-      if (closed) return Promise.reject(new TrustError('ERR_WEBHOOK_SENDER_CLOSED'))
+      if (taskId === '' || hasNone(taskId)) return
+      if (closed) throw new TrustError('ERR_WEBHOOK_SENDER_CLOSED')
       // The agent goes on with its objects while earlier events are looked up.
       const [event, taskNow] = structuredClone([streamResponse, task])
       const turn = (turns.get(taskId) ?? Promise.resolve())
         .catch(() => undefined)
         .then(() => enqueue(event, taskNow, context, taskId))
       turns.set(taskId, turn)
-      return turn.finally(() => {
+      await turn.finally(() => {
         if (turns.get(taskId) === turn) turns.delete(taskId)
       })
     },
@@ -153,8 +170,9 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
     }),
     async close(timeoutMs = 10_000) {
       closed = true
-      await Promise.allSettled(turns.values())
-      await queue.drain(timeoutMs)
+      const endMs = performance.now() + timeoutMs
+      await within(Promise.allSettled(turns.values()), timeoutMs).catch(() => undefined)
+      await queue.drain(Math.max(0, endMs - performance.now()))
       stopListening()
     },
   })

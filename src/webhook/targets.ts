@@ -52,6 +52,8 @@ export function guardedTargets(store: PushNotifications): Targets {
     },
     async find({ message: { taskId, version }, configId, owner }) {
       const now = (await store.records(taskId)).find((one) => one.id === configId && one.owner === owner)
+      if (now !== undefined && !URL.canParse(now.url))
+        throw new TrustError('ERR_PUSH_CONFIG', { details: { problem: 'url' } })
       // A body is written in the version of its registration; another version is another receiver.
       if (now === undefined || now.version !== version) return undefined
       const { token, credentials } = store.open(now)

@@ -3,11 +3,13 @@
  * a sender sends, and every step that costs work comes after the ones that are free.
  */
 import { type KeyObject, timingSafeEqual, verify } from 'node:crypto'
+import { types } from 'node:util'
 import { type ErrorCode, TrustError } from '../errors.ts'
 import { decodeBase64 } from '../internal/base64.ts'
 import type { HeaderView } from '../internal/headers.ts'
 import { parseStrictJson } from '../internal/json.ts'
 import type { WebhookKey } from '../internal/webhook-secret.ts'
+import { challengeAnswer } from './challenge.ts'
 import { type WebhookEvent, webhookEvent } from './event.ts'
 import { JWT_HEADER, verifyWebhookJwt, type WebhookJwtCheck } from './jwt.ts'
 import { viewOf, type WebhookRequest } from './request.ts'
@@ -26,11 +28,13 @@ export type WebhookResult =
   | {
       readonly ok: false
       readonly reason: ErrorCode
-      /** What to answer: 200 for what was accepted before, so that the sender stops; else 400, 401, 413, 500 or 503. */
+      /** What to answer: 200 for what was accepted before, so that the sender stops, and for a challenge; else 400, 401, 413, 500 or 503. */
       readonly status: number
       /** For the operator; holds no secret and nothing that was sent. */
       readonly detail: string
       readonly retryAfterSeconds?: number
+      /** JSON to answer with, for `ERR_WEBHOOK_CHALLENGE` alone. */
+      readonly answer?: string
     }
 
 export interface WebhookVerifier {
@@ -59,10 +63,8 @@ export function createWebhookVerifier(options: WebhookVerifierOptions): WebhookV
   const settings = verifierSettings(options)
 
   async function judge(request: WebhookRequest, nowSeconds: number): Promise<WebhookResult> {
-    const { body: given } = request
-    if (typeof given !== 'string' && !(given instanceof Uint8Array))
-      return refuse('ERR_WEBHOOK_BODY', 500, PARSED_BODY_ADVICE)
-    const body = typeof given === 'string' ? Buffer.from(given) : given
+    const body = bytesOf(request.body)
+    if (body === undefined) return refuse('ERR_WEBHOOK_BODY', 500, PARSED_BODY_ADVICE)
     if (body.byteLength > settings.maxBodyBytes) return refuse('ERR_REQUEST_TOO_LARGE', 413, 'the body is too large')
     const headers = viewOf(request.headers)
     if (headers === undefined) return refuse('ERR_WEBHOOK_HEADER', 400, 'the headers are not text')
@@ -76,6 +78,10 @@ export function createWebhookVerifier(options: WebhookVerifierOptions): WebhookV
     const { id, timestampSeconds } = (signed ?? token) as Extract<WebhookResult, { ok: true }>
     if (signed !== undefined && token !== undefined && token.id !== id)
       return refuse('ERR_WEBHOOK_JWT', 401, '"jti" is not the webhook-id')
+
+    const answer = challengeAnswer(headers, body)
+    if (answer !== undefined)
+      return { ...refuse('ERR_WEBHOOK_CHALLENGE', 200, 'a challenge and no event: send "answer" back'), answer }
 
     const event = settings.payload === 'any' ? undefined : eventOf(body)
     if (event === undefined && settings.payload === 'a2a')
@@ -106,6 +112,13 @@ export function createWebhookVerifier(options: WebhookVerifierOptions): WebhookV
     },
     maxBodyBytes: settings.maxBodyBytes,
   })
+}
+
+/** By what the bytes are, not by whose class: a test runner or a worker may bring a `Uint8Array` of its own. */
+function bytesOf(body: unknown): Uint8Array | undefined {
+  if (typeof body === 'string') return Buffer.from(body)
+  if (types.isUint8Array(body)) return body
+  return types.isArrayBuffer(body) ? new Uint8Array(body) : undefined
 }
 
 const PARSED_BODY_ADVICE =
@@ -146,7 +159,8 @@ function checkSignature(
   const timestampSeconds = Number(timestamp)
   if (timestampSeconds > MAX_TIMESTAMP)
     return refuse('ERR_WEBHOOK_TIMESTAMP', 400, 'webhook-timestamp is in milliseconds; unix seconds are asked for')
-  if (Math.abs(nowSeconds - timestampSeconds) > toleranceSeconds) {
+  // The other way round, so that a clock that gives no number refuses.
+  if (!(Math.abs(nowSeconds - timestampSeconds) <= toleranceSeconds)) {
     const side = timestampSeconds < nowSeconds ? 'past' : 'future'
     return refuse('ERR_WEBHOOK_TIMESTAMP', 401, `webhook-timestamp is too far in the ${side}`)
   }
@@ -211,7 +225,12 @@ async function checkTask(
   if (signedTask !== undefined && signedTask !== event.taskId)
     return refuse('ERR_WEBHOOK_TASK', 401, 'the JWT was signed for another task')
   if (expectTask === undefined) return undefined
-  const expected = event.taskId !== undefined && (await expectTask(event.taskId))
+  let expected = false
+  try {
+    expected = event.taskId !== undefined && (await expectTask(event.taskId))
+  } catch {
+    return { ...refuse('ERR_STORE_UNAVAILABLE', 503, '"expectTask" failed'), retryAfterSeconds: 5 }
+  }
   return expected === true ? undefined : refuse('ERR_WEBHOOK_TASK', 401, 'the event is of a task that is not expected')
 }
 

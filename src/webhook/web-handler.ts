@@ -13,12 +13,12 @@ export async function receiveWebhook(
   const body = await readBounded(request, verifier.maxBodyBytes)
   const answer = await answerWebhook(verifier, { headers: request.headers, body }, work, options)
   answer.work()
-  return new Response(null, { status: answer.status, headers: answer.headers })
+  return new Response(answer.body ?? null, { status: answer.status, headers: answer.headers })
 }
 
 async function readBounded(request: Request, maxBytes: number): Promise<Buffer> {
   // A body that somebody has read is one the verifier refuses, with advice.
-  if (request.bodyUsed) return undefined as never
+  if (request.bodyUsed || request.body?.locked === true) return undefined as never
   const chunks: Uint8Array[] = []
   let bytes = 0
   for await (const chunk of request.body ?? []) {

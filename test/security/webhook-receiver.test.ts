@@ -59,8 +59,8 @@ const columns: Readonly<Record<string, Column>> = {
       const { method = 'GET', headers } = req
       const init = method === 'POST' ? { body: Readable.toWeb(req) as ReadableStream, duplex: 'half' as const } : {}
       const request = new Request('http://x/', { method, headers: headers as Record<string, string>, ...init })
-      const { status } = await receiveWebhook(verifier, request, work)
-      res.writeHead(status, { connection: 'close' }).end()
+      const response = await receiveWebhook(verifier, request, work)
+      res.writeHead(response.status, { connection: 'close' }).end(await response.text())
     }),
 }
 
@@ -118,6 +118,18 @@ describe.each(Object.entries(columns))('webhook receiver: %s', (_name, column) =
     expect(got).toEqual([])
   })
 
+  it('gives a challenge back when it is well signed, and runs no work for it', async () => {
+    const { port, got } = await start()
+    const body = JSON.stringify({ challenge: 'c'.repeat(43) })
+    const ask = (headers: Record<string, string>) =>
+      fetch(`http://127.0.0.1:${port}/`, { method: 'POST', headers: { ...headers, 'webhook-challenge': '1' }, body })
+    const answer = await ask(signed('msg_1', body))
+    expect([answer.status, await answer.text()]).toEqual([200, body])
+    const forged = await ask(signed())
+    expect([forged.status, await forged.text()]).toEqual([401, ''])
+    expect(got).toEqual([])
+  })
+
   it('refuses a body over the limit, well signed as it is', async () => {
     const { port, got } = await start()
     const large = Buffer.alloc(1024 * 1024 + 1, ' ')
@@ -142,6 +154,24 @@ describe('a receiver behind a body parser', () => {
     expect(await post(port, { ...signed(), 'content-type': 'application/json' }, BODY)).toBe(500)
     expect(got).toEqual([])
     expect(logged).toMatchObject([{ code: 'ERR_WEBHOOK_BODY', detail: expect.stringContaining('express.raw') }])
+  })
+
+  it('P172 says so as well where the body was read and left nowhere', async () => {
+    const logged: unknown[] = []
+    const logger = { warn: (facts: object) => logged.push(facts), error: () => undefined }
+    const verifier = createWebhookVerifier({ secrets: SECRET, clock: () => NOW * 1000 })
+    const receive = webhookHandler(verifier, () => undefined, { logger: logger as never })
+    const port = await listen(async (req, res) => {
+      for await (const _chunk of req);
+      receive(req, res)
+    })
+    expect(await post(port, signed(), BODY)).toBe(500)
+    const request = new Request('http://x/', { method: 'POST', headers: signed(), body: BODY })
+    request.body?.getReader()
+    const { status } = await receiveWebhook(verifier, request, () => undefined, { logger: logger as never })
+    expect(status).toBe(500)
+    const advice = { code: 'ERR_WEBHOOK_BODY', detail: expect.stringContaining('express.raw') }
+    expect(logged).toMatchObject([advice, advice])
   })
 
   it('Fastify: a parser of the surrounding context plays no part', async () => {

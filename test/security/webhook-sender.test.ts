@@ -18,6 +18,7 @@ import {
   type PushNotifications,
   type PushNotificationsOptions,
   type WebhookSenderOptions,
+  webhookHandler,
 } from '../../src/webhook/index.ts'
 
 interface Hit {
@@ -497,7 +498,7 @@ describe('where it goes', () => {
     await sender.send(update(2), alice)
     await settled(2)
     expect(hits).toHaveLength(1)
-    expect(events).toMatchObject([{ outcome: 'gone' }, { outcome: 'dropped' }])
+    expect(events).toMatchObject([{ outcome: 'gone' }, { outcome: 'revoked' }])
     expect(await configs.load('t1', alice)).toEqual([])
   })
 
@@ -512,6 +513,219 @@ describe('where it goes', () => {
     expect(await configs.load('t1', bob)).toEqual([])
     await configs.delete('t1', bob, 'c1')
     expect(await configs.load('t1', alice)).toHaveLength(1)
+  })
+})
+
+describe('what must not take the agent down, or hold it up', () => {
+  it('a URL that is none in a store of the SDK is one failed delivery', async () => {
+    const { sender, events, settled } = await rig([1])
+    const plain = new InMemoryPushNotificationStore()
+    const other = createWebhookSender({
+      store: plain as never,
+      egress: createEgress(),
+      onDelivery: (event) => events.push(event),
+    })
+    closing.push(() => other.close(0))
+    await plain.save('t1', new ServerCallContext({ requestedVersion: '1.0' }), config('no url'))
+    await other.send(update(1), new ServerCallContext({ requestedVersion: '1.0' }) as never)
+    await settled(1)
+    expect(events).toMatchObject([{ outcome: 'failed', reason: 'ERR_PUSH_CONFIG', attempt: 0 }])
+    expect([other.health().queued, sender.health().queued]).toEqual([0, 0])
+  })
+
+  it('records that hold no URL fail alone', async () => {
+    const record = { taskId: 't1', owner: 'o', version: '1.0', tenant: '', scheme: '', sealed: '', revision: '1' }
+    const { hits, url, port } = await receiver()
+    const list = () => [
+      { ...record, id: 'c1', url: 'no url' },
+      { ...record, id: 'c2', url },
+    ]
+    const records = { list, put: () => 'stored' as const, delete: () => undefined }
+    const { sender, events, settled } = await rig([port], {
+      store: { records, encryptionKeys: [Buffer.alloc(32, 1).toString('base64')] },
+    })
+    await sender.send(update(1), alice)
+    await settled(2)
+    expect(hits).toHaveLength(1)
+    expect(events.find(({ configId }) => configId === 'c1')).toMatchObject({ outcome: 'failed' })
+  })
+
+  it('"onDelivery" that rejects is logged, and the next event is sent', async () => {
+    const { hits, url, port } = await receiver()
+    const logged: unknown[] = []
+    const note = (...line: unknown[]) => void logged.push(line)
+    const logger = { debug: note, info: note, warn: note, error: note }
+    const onDelivery = async () => {
+      throw new Error('s3cr3t')
+    }
+    const { configs, sender } = await rig([port], { sender: { logger, onDelivery } })
+    await configs.save('t1', alice, config(url))
+    for (const n of [1, 2]) await sender.send(update(n), alice)
+    await expect.poll(() => numbers(hits)).toEqual([1, 2])
+    await expect.poll(() => JSON.stringify(logged).split('\\"onDelivery\\" threw').length).toBe(3)
+    expect(JSON.stringify(logged)).not.toContain('s3cr3t')
+  })
+
+  it('what cannot be sent makes send reject, never throw', async () => {
+    const { configs, sender, port } = { ...(await rig([1])), port: 1 }
+    await configs.save('t1', alice, config(`http://127.0.0.1:${port}/`))
+    const withFunction = { statusUpdate: { taskId: 't1', work: () => undefined } }
+    for (const event of [withFunction, undefined, null]) await expect(sender.send(event, alice)).rejects.toThrow()
+  })
+
+  it('a store that never answers holds up neither close nor other tasks', async () => {
+    const { hits, url, port } = await receiver()
+    const records = new Map([['t1', { taskId: 't1' }]])
+    const plain = new InMemoryPushNotificationStore()
+    const context = new ServerCallContext({ requestedVersion: '1.0' })
+    await plain.save('t2', context, config(url, { taskId: 't2' }))
+    const store = {
+      load: (taskId: string) =>
+        records.has(taskId) ? new Promise<never>(() => undefined) : plain.load(taskId, context),
+      delete: async () => undefined,
+    }
+    const egress = createEgress({ requireHttps: false, ports: [port], allowAddresses: ['127.0.0.1'] })
+    const sender = createWebhookSender({ store: store as never, egress })
+    void sender.send(update(1), context as never).catch(() => undefined)
+    await sender.send(update(2, 'TASK_STATE_WORKING', 't2'), context as never)
+    await expect.poll(() => hits.length).toBe(1)
+    await sender.close(20)
+    expect(sender.health().ok).toBe(false)
+  })
+
+  it('a place at a busy host goes to who still has something to send', async () => {
+    const held: ServerResponse[] = []
+    const { hits, url, port } = await receiver((_req, res, index) => {
+      if (index === 1) held.push(res)
+      else res.writeHead(204).end()
+    })
+    const { configs, sender, events, settled } = await rig([port], {
+      sender: { host: { concurrency: 1 } },
+      egress: { timeoutMs: 5000 },
+    })
+    for (const taskId of ['t1', 't2', 't3', 't4']) {
+      await configs.save(taskId, alice, config(url, { taskId }))
+      await sender.send(update(1, 'TASK_STATE_WORKING', taskId), alice)
+    }
+    await expect.poll(() => hits.length).toBe(1)
+    await configs.delete('t2', alice, 'c1')
+    await settled(1)
+    const startMs = Date.now()
+    held[0]?.writeHead(204).end()
+    await settled(4)
+    expect(Date.now() - startMs).toBeLessThan(2000)
+    expect(events.map(({ taskId, outcome }) => `${taskId} ${outcome}`)).toEqual([
+      't2 revoked',
+      't1 delivered',
+      't3 delivered',
+      't4 delivered',
+    ])
+  })
+
+  it('a host that is back gets all that waited for it at once', async () => {
+    let waiting: ServerResponse[] = []
+    const { hits, url, port } = await receiver((_req, res, index) => {
+      if (index === 1) res.writeHead(500).end()
+      else waiting.push(res)
+    })
+    const { configs, sender, settled } = await rig([port], {
+      sender: { host: { concurrency: 3, failures: 1, openMs: 20 } },
+      egress: { timeoutMs: 5000 },
+    })
+    const tasks = ['t1', 't2', 't3', 't4']
+    for (const taskId of tasks) await configs.save(taskId, alice, config(url, { taskId }))
+    await sender.send(update(1, 'TASK_STATE_WORKING', 't1'), alice)
+    await expect.poll(() => sender.health().openHosts).toBe(1)
+    for (const taskId of tasks.slice(1)) await sender.send(update(1, 'TASK_STATE_WORKING', taskId), alice)
+    await expect.poll(() => hits.length).toBe(2)
+    waiting[0]?.writeHead(204).end()
+    waiting = []
+    await expect.poll(() => waiting.length).toBe(3)
+    for (const res of waiting) res.writeHead(204).end()
+    await settled(4)
+  })
+
+  it('a 410 of the receiver before ends no config that another process has put in its place', async () => {
+    let revision = 'old'
+    const deleted: string[] = []
+    const next = await receiver()
+    const old = await receiver((_req, res) => {
+      revision = 'new'
+      res.writeHead(410).end()
+    })
+    const record = { taskId: 't1', id: 'c1', owner: 'o', version: '1.0', tenant: '', scheme: '', sealed: '' }
+    const records = {
+      put: () => 'stored' as const,
+      list: () => [{ ...record, revision, url: revision === 'old' ? old.url : next.url }],
+      delete: () => void deleted.push(revision),
+    }
+    const { sender, settled } = await rig([old.port, next.port], {
+      store: { records, encryptionKeys: [Buffer.alloc(32, 1).toString('base64')] },
+    })
+    for (const n of [1, 2]) await sender.send(update(n), alice)
+    await settled(2)
+    expect([deleted, numbers(old.hits), numbers(next.hits)]).toEqual([[], [1], [2]])
+  })
+})
+
+describe('proof of control', () => {
+  const secret = generateWebhookSecret()
+  const inBand = { authentication: { scheme: 'HMAC-SHA256', credentials: secret } }
+
+  it('a receiver that knows the secret is registered, and its work runs for events alone', async () => {
+    const got: unknown[] = []
+    const verifier = createWebhookVerifier({ secrets: secret, expectToken: 'tok' })
+    const handle = webhookHandler(verifier, ({ event }) => void got.push(event?.kind))
+    const server = createServer(handle).listen(0, '127.0.0.1')
+    closing.push(() => new Promise((resolve) => server.close(resolve).closeAllConnections()))
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const url = `http://127.0.0.1:${port}/`
+    const { configs, sender, settled } = await rig([port], {
+      store: { challenge: true, signing: { secrets: { [new URL(url).origin]: { current: secret } } } },
+    })
+    await configs.save('t1', alice, config(url, { token: 'tok', ...inBand }))
+    await sender.send(update(1), alice)
+    await settled(1)
+    expect(got).toEqual(['statusUpdate'])
+    await expect(configs.save('t1', alice, config(url, { id: 'c2', token: 'other', ...inBand }))).rejects.toMatchObject(
+      { message: expect.stringContaining('challenge') },
+    )
+    expect(await configs.load('t1', alice)).toHaveLength(1)
+  })
+
+  it.each<[string, (body: string) => [number, string, object?]]>([
+    ['says nothing', () => [204, '']],
+    ['gives it back with another status', (body) => [201, body]],
+    ['gives another back', () => [200, JSON.stringify({ challenge: 'c'.repeat(43) })]],
+    ['gives it back among other things', (body) => [200, body.replace('{', '{"a":1,')]],
+    ['gives it back as text', (body) => [200, (JSON.parse(body) as { challenge: string }).challenge]],
+    ['sends more than an answer', (body) => [200, `${body}${' '.repeat(2000)}`]],
+    ['redirects', (body) => [307, body, { location: 'http://127.0.0.1:1/' }]],
+    ['wants nothing', (body) => [410, body]],
+  ])('a receiver that %s is not registered', async (_what, answer) => {
+    const { port, url, hits } = await receiver((_req, res, index) => {
+      const [status, text, headers] = answer(hits[index - 1]?.body as string)
+      res.writeHead(status, { ...headers }).end(text)
+    })
+    const { configs } = await rig([port], { store: { challenge: true } })
+    await expect(configs.save('t1', alice, config(url, inBand))).rejects.toThrow('url did not answer the challenge')
+    expect(hits).toHaveLength(1)
+    expect(JSON.stringify(hits)).not.toContain(secret)
+    expect(configs.records('t1')).toEqual([])
+  })
+
+  it('where it may not go, nobody is asked; options are checked', async () => {
+    const { port, url, hits } = await receiver()
+    const { configs } = await rig([port], { store: { challenge: true }, egress: { allowAddresses: [] } })
+    await expect(configs.save('t1', alice, config(url))).rejects.toThrow()
+    expect(hits).toEqual([])
+    const egress = { check: async () => ({ verdict: 'allow', reason: 'allowed' }) } as never
+    expect(() => createPushNotifications({ egress, challenge: true })).toThrow(/"challenge"/)
+    expect(() => createPushNotifications({ egress, challenge: 'yes' as never })).toThrow(/"challenge"/)
+    expect(() =>
+      createPushNotifications({ egress, signing: { secrets: { 'no origin': { current: secret } } } }),
+    ).toThrow(/"signing.secrets"/)
   })
 })
 
@@ -703,6 +917,14 @@ describe('registration', () => {
     expect(() => open([first]).open({ ...(record as object), url: 'https://evil.example.net/' } as never)).toThrow(
       expect.objectContaining(sealed),
     )
+    // Nor does one whose scheme was changed: a key to sign with must not become one to send.
+    expect(() => open([first]).open({ ...(record as object), scheme: 'Bearer' } as never)).toThrow(
+      expect.objectContaining(sealed),
+    )
+    // What no key opens is listed without a secret, and a new registration takes its place.
+    expect(await open([third]).load('t1', alice)).toMatchObject([{ id: 'c1', token: '[redacted]' }])
+    await open([third]).save('t1', alice, config('https://hooks.example.com/', { token: 'next' }))
+    expect(open([third]).open(shared.list()[0] as never).token).toBe('next')
     expect(() => guarded({ records: shared })).toThrow(/"encryptionKeys"/)
     expect(() => guarded({ encryptionKeys: ['c2hvcnQ='] })).toThrow(/"encryptionKeys"/)
   })

@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm'
 import { exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose'
 import { describe, expect, it } from 'vitest'
 import {
@@ -229,6 +230,83 @@ describe('what must belong together', () => {
     const secrets = [generateWebhookSecret(), SECRET, whsk]
     for (const secret of secrets) expect(await reasonOf(signed({ secret }), BODY, { secrets })).toBe('ok')
     expect(await reasonOf(signed({ secret: generateWebhookSecret() }), BODY, { secrets })).toBe('ERR_WEBHOOK_SIGNATURE')
+  })
+})
+
+describe('bytes, clocks and functions of the receiver', () => {
+  it.each([
+    ['an ArrayBuffer, as request.arrayBuffer() gives', new TextEncoder().encode(BODY).buffer],
+    ['a Uint8Array of another realm, as Jest brings', runInNewContext('Uint8Array').from(Buffer.from(BODY))],
+  ])('%s is bytes', async (_what, body) => {
+    expect(await reasonOf(signed(), body)).toBe('ok')
+  })
+
+  it('headers that throw are no headers', async () => {
+    const throws = () => {
+      throw new Error('x')
+    }
+    expect(await reasonOf({ [Symbol.iterator]: throws })).toBe('ERR_WEBHOOK_HEADER')
+    expect(await reasonOf(Object.defineProperty({}, 'webhook-id', { enumerable: true, get: throws }))).toBe(
+      'ERR_WEBHOOK_HEADER',
+    )
+  })
+
+  it('a clock that gives no number lets nothing in', async () => {
+    expect(await reasonOf(signed(), BODY, { clock: () => Number.NaN })).toBe('ERR_WEBHOOK_TIMESTAMP')
+  })
+
+  it('"expectTask" that fails is 503, never a yes, and the id is not used up', async () => {
+    let fails = true
+    const expectTask = () => (fails ? Promise.reject(new Error('database')) : Promise.resolve(true))
+    const verifier = verifierAt(NOW, { expectTask })
+    expect(await verifier.verify({ headers: signed(), body: BODY })).toMatchObject({
+      ok: false,
+      reason: 'ERR_STORE_UNAVAILABLE',
+      status: 503,
+      retryAfterSeconds: 5,
+    })
+    fails = false
+    expect((await verifier.verify({ headers: signed(), body: BODY })).ok).toBe(true)
+  })
+})
+
+describe('a challenge', () => {
+  const body = JSON.stringify({ challenge: 'c'.repeat(43) })
+  const asked = (over = {}) => ({ ...signed({ body }), 'webhook-challenge': '1', ...over })
+
+  it.each([{}, { payload: 'any' as const }, { expectTask: 't1' }])('well signed is answered: %j', async (options) => {
+    expect(await verifierAt(NOW, options).verify({ headers: asked(), body })).toMatchObject({
+      ok: false,
+      reason: 'ERR_WEBHOOK_CHALLENGE',
+      status: 200,
+      answer: body,
+    })
+  })
+
+  it.each<[what: string, headers: object, text: string, reason: string]>([
+    ['not signed', { 'webhook-challenge': '1' }, body, 'ERR_WEBHOOK_HEADER'],
+    ['signed over something else', asked({ ...signed() }), body, 'ERR_WEBHOOK_SIGNATURE'],
+    ['without its header', signed({ body }), body, 'ERR_WEBHOOK_EVENT'],
+    ['an event under its header', { ...signed(), 'webhook-challenge': '1' }, BODY, 'ok'],
+    ...[
+      '{"challenge":"short"}',
+      '{"challenge":1}',
+      `{"challenge":"${'c'.repeat(300)}"}`,
+      `{"challenge":"${'c'.repeat(43)}","x":1}`,
+      `{"challenge":"<script>${'c'.repeat(43)}"}`,
+    ].map(
+      (text) =>
+        [text, { ...signed({ body: text }), 'webhook-challenge': '1' }, text, 'ERR_WEBHOOK_EVENT'] as [
+          string,
+          object,
+          string,
+          string,
+        ],
+    ),
+  ])('%s is not answered', async (_what, headers, text, reason) => {
+    const result = await verifierAt(NOW).verify({ headers, body: text } as never)
+    expect(result.ok ? 'ok' : result.reason).toBe(reason)
+    expect(result).not.toHaveProperty('answer')
   })
 })
 
