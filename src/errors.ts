@@ -170,6 +170,16 @@ const CODES = {
   ERR_TOKEN_REQUEST: 'The authorization server gave no token',
   ERR_TOKEN_ANSWER: 'The answer of the token endpoint cannot be used',
 
+  // -- approval: what somebody has to allow before the agent does it
+  ERR_APPROVAL_DENIED: 'The approver has said no',
+  ERR_APPROVAL_EXPIRED: 'The time for the approval, or for what was approved, is over',
+  ERR_APPROVAL_CANCELLED: 'The task has ended, or the process is ending, so the approval is worth nothing',
+  ERR_APPROVAL_USED: 'What was approved once has been done once',
+  ERR_APPROVAL_MISMATCH: 'What is to be done is not what was approved',
+  ERR_APPROVAL_LIMIT: 'Too many approvals are waited for',
+  ERR_APPROVAL_CREDENTIAL: 'The authorization code could not be turned into a credential',
+  ERR_APPROVAL_REFUSED: 'An answer to an approval was not accepted',
+
   // -- store: what is remembered between requests
   ERR_STORE_UNAVAILABLE: 'A store cannot be asked, or is full',
 

@@ -20,6 +20,7 @@ export function userBuilder(guard: Guard): (request: object) => Promise<GuardedU
   }
 }
 
+export { type AuthorizationRequest, approvalExecutor, requestAuthorization } from './a2a-sdk-approvals.ts'
 export { cardSignatureGenerator } from './a2a-sdk-card.ts'
 export {
   allowedSkills,

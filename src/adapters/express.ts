@@ -109,4 +109,5 @@ export function resourceMetadataHandler(guard: Guard): RequestHandler {
 }
 
 export { webhookHandler } from '../webhook/index.ts'
+export { type ApprovalHandlerOptions, approvalHandler, guardLogin } from './approvals.ts'
 export { type AgentCardHandlerOptions, agentCardHandler, jwksHandler } from './express-card.ts'

@@ -10,6 +10,7 @@ import { credentialPlaces, originalHead, stripParsed, stripRequest } from './hea
 import { below, checkMount } from './mount.ts'
 import { endsConnection, peerOf, readBody } from './node-request.ts'
 
+export { type FastifyApprovalsOptions, fastifyApprovals } from './fastify-approvals.ts'
 export { type FastifyWebhookOptions, fastifyWebhook } from './fastify-webhook.ts'
 
 export interface FastifyGuardOptions {

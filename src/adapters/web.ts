@@ -9,6 +9,7 @@ import { bodyValue } from './body-value.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, isStripped, withoutParameters } from './header-hygiene.ts'
 import { below, checkMount } from './mount.ts'
+import { readBody } from './web-body.ts'
 
 export interface WebGuardOptions {
   /** Path the agent is served under, taken off the target before it is read: `/a2a`. Default: none. */
@@ -87,43 +88,6 @@ function targetOf(url: string): string {
   return pathname + search + hash
 }
 
-type BodyResult =
-  | { readonly ok: true; readonly bytes: Uint8Array | undefined }
-  | { readonly ok: false; readonly code: 'ERR_REQUEST_TOO_LARGE' | 'ERR_REQUEST_MALFORMED' }
-
-async function readBody({ body, bodyUsed, headers }: Request, maxBytes: number): Promise<BodyResult> {
-  if (bodyUsed) return { ok: false, code: 'ERR_REQUEST_MALFORMED' }
-  if (body === null) return { ok: true, bytes: undefined }
-  if ((headers.get('content-encoding') ?? 'identity').toLowerCase() !== 'identity') {
-    return { ok: false, code: 'ERR_REQUEST_MALFORMED' }
-  }
-  if (Number(headers.get('content-length') ?? 0) > maxBytes) return { ok: false, code: 'ERR_REQUEST_TOO_LARGE' }
-  const chunks: Uint8Array[] = []
-  let size = 0
-  try {
-    // Leaving the loop cancels the stream.
-    for await (const chunk of body) {
-      size += chunk.byteLength
-      if (size > maxBytes) return { ok: false, code: 'ERR_REQUEST_TOO_LARGE' }
-      chunks.push(chunk)
-    }
-  } catch {
-    return { ok: false, code: 'ERR_REQUEST_MALFORMED' }
-  }
-  return { ok: true, bytes: concatenated(chunks, size) }
-}
-
-function concatenated(chunks: readonly Uint8Array[], size: number): Uint8Array | undefined {
-  if (size === 0) return undefined
-  const bytes = new Uint8Array(size)
-  let at = 0
-  for (const chunk of chunks) {
-    bytes.set(chunk, at)
-    at += chunk.byteLength
-  }
-  return bytes
-}
-
 /** They frame a message on a connection; the new request is on none. */
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
 
@@ -152,3 +116,5 @@ function withHeaders(response: Response, headers: AllowedDecision['headers']): R
 function respond({ status, headers, body }: Denial): Response {
   return new Response(body, { status, headers })
 }
+
+export { type WebApprovalsOptions, webApprovals } from './web-approvals.ts'

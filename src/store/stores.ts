@@ -102,6 +102,58 @@ export interface PushConfigStore {
   delete(taskId: string, owner: string, id: string): void | Promise<void>
 }
 
+/** An approval that is waited for. Plain data: a store may keep it as JSON. */
+export interface ApprovalRecord {
+  readonly taskId: string
+  /** What may be done once it is approved. */
+  readonly operation: string
+  /** Canonical JSON (RFC 8785) of what it is to be done with. */
+  readonly parameters: string
+  /** What the approver is told of it. */
+  readonly summary: string
+  /** The one principal who may answer. */
+  readonly actor: string
+  /** `Principal.id` of the caller whose task it is, where there is one. */
+  readonly requester?: string
+  /** Unix seconds from which nobody may answer any more. */
+  readonly expiresAt: number
+  /** What a form has to carry to show that it was the approver's own page that sent it. Secret. */
+  readonly formToken: string
+  /** Where an approval is an authorization code: whom to ask, all of it decided when the request was made. */
+  readonly authorization?: {
+    readonly issuer: string
+    /** The whole authorization request. Holds the state, so it is secret. */
+    readonly url: string
+    /** SHA-256 of the state, in lower-case hex. */
+    readonly stateHash: string
+    /** Whether the issuer names itself in its answers (RFC 9207). */
+    readonly namesIssuer: boolean
+  }
+}
+
+/** What became of an approval. `code` is the authorization code where there is one: worth nothing without its verifier. */
+export type ApprovalVerdict =
+  | { readonly verdict: 'approved'; readonly code?: string }
+  | { readonly verdict: 'denied' | 'cancelled' }
+
+/**
+ * Remembers what waits for an approval, and carries the answer to whoever waits. All methods throw, or reject, when they
+ * cannot do so: never "approved", and never "nobody has taken it", by default. Keys are digests: who reads the store
+ * cannot open a page.
+ */
+export interface ApprovalStore {
+  /** Until `expiresAt`. Refuses, by throwing, what it has no room for, and forgets nothing to make room. */
+  put(key: string, record: ApprovalRecord): void | Promise<void>
+  /** `undefined` once taken or expired. */
+  find(key: string): ApprovalRecord | undefined | Promise<ApprovalRecord | undefined>
+  /** Removes the record and returns it, atomically: of any number of concurrent calls exactly one gets it. */
+  take(key: string): ApprovalRecord | undefined | Promise<ApprovalRecord | undefined>
+  /** Tells whoever listens for `key`, in any process. Called at most once a key, by the one who has taken it. */
+  announce(key: string, verdict: ApprovalVerdict): void | Promise<void>
+  /** From its return (or resolution) on, `heard` is called with the verdict on `key`. What it returns ends that. */
+  listen(key: string, heard: (verdict: ApprovalVerdict) => void): (() => void) | Promise<() => void>
+}
+
 export interface Stores {
   readonly replay: ReplayStore
   readonly revocation: RevocationStore

@@ -37,9 +37,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'errors',
     'types',
   ],
-  delegation: ['guard', 'policy', 'schemes', 'internal', 'errors', 'types'],
+  delegation: ['guard', 'card', 'policy', 'schemes', 'store', 'internal', 'errors', 'types'],
   webhook: ['store', 'egress', 'internal', 'errors', 'types'],
-  adapters: ['guard', 'ownership', 'card', 'webhook', 'internal', 'errors', 'types'],
+  adapters: ['guard', 'ownership', 'card', 'webhook', 'delegation', 'internal', 'errors', 'types'],
   cli: ['adapters', 'guard', 'card', 'webhook', 'policy', 'protocol', 'egress', 'internal', 'errors', 'types'],
   index: ['guard', 'card', 'policy', 'errors', 'types'],
 }
