@@ -2,21 +2,21 @@
  * In-task authorization (A2A §7.6): before the agent does one named thing, one named principal allows it, once, on a page
  * of the agent's own. What arrives in messages plays no part in it.
  */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { TrustError } from '../errors.ts'
 import { sha256Hex } from '../internal/sha256.ts'
 import { createMemoryApprovalStore } from '../store/approvals-memory.ts'
 import type { ApprovalRecord, ApprovalVerdict } from '../store/stores.ts'
+import { faultOfCallback, prepareCode } from './approval-code.ts'
 import { type ApprovalGrant, createGrant } from './approval-grant.ts'
 import {
   type ApprovalEvent,
   type ApprovalRequest,
   type ApprovalsOptions,
-  type AuthorizationCodeAnswer,
   checkApprovalRequest,
   checkApprovalsOptions,
 } from './approval-options.ts'
 import { approvalDigest, canonicalParameters } from './approval-parameters.ts'
+import { isEqual, randomToken } from './approval-token.ts'
 
 export interface PendingApproval {
   /** Where the approver answers. Worth nothing to anybody else, so it may be told to the client. */
@@ -83,10 +83,7 @@ const ENDINGS = {
 
 /** 256 bits: not guessed, and not shorter than what it leads to. */
 const TOKEN = /^[\w-]{43}$/
-const randomToken = (): string => randomBytes(32).toString('base64url')
 const keyOf = (token: string): string => sha256Hex(`a2a-trust approval\n${token}`)
-const isEqual = (a: string, b: string): boolean =>
-  timingSafeEqual(createHash('sha256').update(a).digest(), createHash('sha256').update(b).digest())
 
 /**
  * Throws `TypeError` naming an option that cannot be meant. Without a `store` of several processes the pages have to be
@@ -273,72 +270,6 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       for (const { settle } of [...waiting.values()]) settle({ verdict: 'cancelled' })
     },
   })
-}
-
-/** What is wrong with the answer of an authorization server. Nothing in it says whom to ask for the token. */
-function faultOfCallback(
-  parameters: URLSearchParams,
-  state: string,
-  { issuer, stateHash, namesIssuer }: NonNullable<ApprovalRecord['authorization']>,
-): 'callback' | 'issuer' | undefined {
-  if (!isEqual(sha256Hex(state), stateHash)) return 'callback'
-  for (const name of new Set(parameters.keys())) if (parameters.getAll(name).length > 1) return 'callback'
-  // RFC 9207 §2.4: compared as it is, and never left out by a server that says it sends it.
-  const named = parameters.get('iss')
-  if (named === null ? namesIssuer : named !== issuer) return 'issuer'
-  const [code, error] = [parameters.get('code'), parameters.get('error')]
-  if (code === null) return error === 'access_denied' ? undefined : 'callback'
-  return error === null && /^[\x20-\x7e]{1,4096}$/.test(code) ? undefined : 'callback'
-}
-
-/** The authorization request (RFC 6749 §4.1.1, RFC 7636 §4.3), and what it takes to use its answer. */
-function prepareCode(
-  url: string,
-  token: string,
-  {
-    issuer,
-    authorizationEndpoint,
-    clientId,
-    scope,
-    resource,
-    namesIssuer = true,
-    obtain,
-  }: NonNullable<ApprovalRequest['authorizationCode']>,
-) {
-  const redirectUri = `${url}/callback`
-  const secret = randomToken()
-  const expectedState = `${token}.${secret}`
-  const codeVerifier = randomToken()
-  const target = new URL(authorizationEndpoint)
-  const parameters = {
-    response_type: 'code',
-    client_id: clientId,
-    redirect_uri: redirectUri,
-    ...(scope === undefined ? {} : { scope }),
-    ...(resource === undefined ? {} : { resource }),
-    state: expectedState,
-    code_challenge: createHash('sha256').update(codeVerifier).digest('base64url'),
-    code_challenge_method: 'S256',
-  }
-  for (const [name, value] of Object.entries(parameters)) target.searchParams.set(name, value)
-  return {
-    record: Object.freeze({ issuer, url: target.href, stateHash: sha256Hex(secret), namesIssuer }),
-    async obtain(code: string): Promise<unknown> {
-      const callbackUrl = new URL(redirectUri)
-      for (const [name, value] of Object.entries({
-        code,
-        state: expectedState,
-        ...(namesIssuer ? { iss: issuer } : {}),
-      }))
-        callbackUrl.searchParams.set(name, value)
-      const answer: AuthorizationCodeAnswer = { code, codeVerifier, redirectUri, callbackUrl, expectedState }
-      try {
-        return await obtain(Object.freeze(answer))
-      } catch (cause) {
-        throw new TrustError('ERR_APPROVAL_CREDENTIAL', { cause })
-      }
-    },
-  }
 }
 
 /** Calls `over` when `leftMs` says so: looked at again each time, since clocks are set back. Keeps no process alive. */
