@@ -41,6 +41,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   webhook: ['store', 'egress', 'internal', 'errors', 'types'],
   adapters: ['guard', 'ownership', 'card', 'webhook', 'delegation', 'internal', 'errors', 'types'],
   cli: ['adapters', 'guard', 'card', 'webhook', 'policy', 'protocol', 'egress', 'internal', 'errors', 'types'],
+  testing: ['webhook', 'store', 'internal', 'errors', 'types'],
   index: ['guard', 'card', 'policy', 'errors', 'types'],
 }
 
