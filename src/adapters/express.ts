@@ -58,7 +58,7 @@ async function allow(
   const authentication = await guard.authenticate({
     method: req.method,
     ...originalHead(req),
-    peer: peerOf(req.socket),
+    peer: peerOf(req),
     body: parsed,
     ...(binding === undefined ? {} : { binding }),
   })

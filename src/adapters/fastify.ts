@@ -64,7 +64,7 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
       method: request.method,
       target: below(mount, target),
       rawHeaders,
-      peer: peerOf(request.raw.socket),
+      peer: peerOf(request.raw),
       ...(binding === undefined ? {} : { binding }),
     })
     if (authentication.denied !== undefined) return send(request, reply, authentication.denied.denial)

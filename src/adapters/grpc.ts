@@ -15,7 +15,7 @@ import { findFault } from '../internal/plain-data.ts'
 import type { AllowedDecision, Denial, Peer } from '../types.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, isStripped } from './header-hygiene.ts'
-import { closeWhenAnswered, peerOf } from './node-request.ts'
+import { closeWhenAnswered, peerOfSocket } from './node-request.ts'
 
 export interface GrpcGuardOptions {
   /** Leaves the credential in the metadata, for a handler that must read it itself. Default false: it is removed. */
@@ -169,7 +169,7 @@ function http2StreamOf(call: ServerInterceptingCallInterface): ServerHttp2Stream
  */
 function peerOfCall(call: ServerInterceptingCallInterface): Peer {
   const socket = http2StreamOf(call)?.session?.socket
-  if (socket !== undefined) return peerOf(socket)
+  if (socket !== undefined) return peerOfSocket(socket)
   const { remoteAddress } = call.getConnectionInfo()
   const raw = call.getAuthContext().sslPeerCertificate?.raw
   return {

@@ -7,8 +7,16 @@ import type { Denial, Peer, PeerCertificate } from '../types.ts'
 
 const peers = new WeakMap<Socket, Peer>()
 
-/** The connection's peer: the socket's own address and certificate, never a header. Read once for each connection. */
-export function peerOf(socket: Socket): Peer {
+/** Who is at the other end of a request's connection. In HTTP/2 each stream has a socket object of its own. */
+export function peerOf(request: IncomingMessage): Peer {
+  return peerOfSocket(http2Stream(request)?.session?.socket ?? request.socket)
+}
+
+/**
+ * The connection's peer: the socket's own address and certificate, never a header. Read once for each connection, and it
+ * has to be: Node takes the chain off the connection when it is asked for it, and the second answer is the leaf alone.
+ */
+export function peerOfSocket(socket: Socket): Peer {
   const known = peers.get(socket)
   if (known !== undefined) return known
   const address = socket.remoteAddress

@@ -1,5 +1,6 @@
 /** Fastify over HTTP/2, where a body needs neither Content-Length nor Transfer-Encoding (RFC 9113 §8.1.1). */
 import { X509Certificate } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
@@ -14,6 +15,7 @@ import { decisionFor, fastifyGuard } from '../../src/adapters/fastify.ts'
 import { peerOf } from '../../src/adapters/node-request.ts'
 import { optionalClientCertificates } from '../../src/guard/client-certificates.ts'
 import type { Peer } from '../../src/types.ts'
+import { createClientChain } from '../support/client-chain.ts'
 import { API_KEY, makeRig, paySkill, type Rig, rigCard } from '../support/rig.ts'
 import { createAuthority } from '../support/server-certificate.ts'
 
@@ -142,15 +144,18 @@ describe('fastifyGuard over HTTP/2', () => {
 
   it('the peer of a stream is that of its connection, with the certificate it showed', async () => {
     const authority = createAuthority()
-    const client = authority.issue('client.example')
+    const client = createClientChain('spiffe://example.org/agents/one')
+    // Node hands out the certificates below the leaf once for each connection.
+    const cert = client.leaf + client.intermediate
     const peers: Peer[] = []
     const server = createSecureServer(optionalClientCertificates(authority.issue('localhost')), (request, response) => {
-      peers.push(peerOf(request.socket))
+      peers.push(peerOf(request as unknown as IncomingMessage))
       response.end()
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const tls = connect(`https://localhost:${(server.address() as AddressInfo).port}`, {
-      ...client,
+      cert,
+      key: client.key,
       ca: authority.certificate,
       lookup: (_host, _options, done) => done(null, [{ address: '127.0.0.1', family: 4 }] as never, 4),
     })
@@ -164,7 +169,8 @@ describe('fastifyGuard over HTTP/2', () => {
       expect(peers).toHaveLength(2)
       for (const { address, certificate } of peers) {
         expect(address).toMatch(/127\.0\.0\.1$/)
-        expect(Buffer.from(certificate?.raw ?? []).equals(new X509Certificate(client.cert).raw)).toBe(true)
+        const seen = [certificate?.raw, ...(certificate?.chain ?? [])].map((raw) => Buffer.from(raw ?? []))
+        expect(seen).toEqual([client.leaf, client.intermediate].map((pem) => new X509Certificate(pem).raw))
       }
     } finally {
       tls.destroy()
