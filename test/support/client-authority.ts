@@ -82,7 +82,7 @@ function made(
 ): ClientCertificate {
   const certificate = forge.pki.createCertificate()
   certificate.publicKey = pair.publicKey
-  certificate.serialNumber = `00${(randomBytes(1)[0] as number | 0x80).toString(16).padStart(2, '0')}${randomBytes(8).toString('hex')}`
+  certificate.serialNumber = `00${((randomBytes(1)[0] as number) | 0x80).toString(16).padStart(2, '0')}${randomBytes(8).toString('hex')}`
   certificate.validity.notBefore = new Date((NOW - DAY) * 1000)
   certificate.validity.notAfter = new Date((NOW + 30 * DAY) * 1000)
   certificate.setSubject(subject)
