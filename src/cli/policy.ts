@@ -2,9 +2,9 @@
 import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { messageOf } from '../errors.ts'
-import { createGuard } from '../guard.ts'
 import { formatProblem, lintPolicy } from '../policy/index.ts'
 import type { GuardRequest } from '../types.ts'
+import { guardOf } from './guard.ts'
 import { exit, fail, type Io, readAll } from './io.ts'
 import { clockAt } from './time.ts'
 
@@ -49,7 +49,7 @@ export async function policyExplainCommand(args: readonly string[], io: Io): Pro
     fail(io, request, 'write {"method":"POST","target":"/","headers":{"A2A-Version":"1.0"},"body":{…}}')
     return exit.invalid
   }
-  const guard = await createGuard({ policy: values.policy, clock: clockAt(values.at) })
+  const guard = await guardOf(values.policy, values.at, io)
   try {
     const explanation = await guard.explain(request)
     if (values.json === true) io.stdout.write(`${JSON.stringify(explanation)}\n`)

@@ -1,9 +1,9 @@
 /** `token check`: is this bearer token good for the agent of this policy? The same guard as in production answers. */
 import { parseArgs } from 'node:util'
 import type { ErrorCode } from '../errors.ts'
-import { createGuard, type Guard } from '../guard.ts'
+import type { Guard } from '../guard.ts'
+import { guardOf } from './guard.ts'
 import { exit, fail, type Io, itemsOf, readAll } from './io.ts'
-import { clockAt } from './time.ts'
 
 interface TokenVerdict {
   readonly verdict: 'valid' | 'invalid'
@@ -34,7 +34,7 @@ export async function tokenCheckCommand(args: readonly string[], io: Io): Promis
     fail(io, 'token check needs one TOKEN (or -) and --policy FILE')
     return exit.usage
   }
-  const guard = await createGuard({ policy: values.policy, clock: clockAt(values.at) })
+  const guard = await guardOf(values.policy, values.at, io)
   try {
     const { scheme } = values
     if (scheme !== undefined && !guard.health().schemes.some(({ name }) => name === scheme)) {
