@@ -83,7 +83,7 @@ export function guardLogin(
       target: '/',
       binding: 'JSONRPC',
       rawHeaders: request.rawHeaders,
-      peer: peerOf(request.socket),
+      peer: peerOf(request),
     }
     return approverOf(guard, scope, head)
   }
