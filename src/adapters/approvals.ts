@@ -30,7 +30,7 @@ export interface ApprovalHandlerOptions {
 export function approvalHandler(
   approvals: Approvals,
   options: ApprovalHandlerOptions,
-): (request: IncomingMessage & { body?: unknown }, response: ServerResponse) => void {
+): (request: IncomingMessage, response: ServerResponse) => void {
   assertKnownOptions('approvalHandler', options, ['login', 'logger'])
   if (typeof options.login !== 'function') throw new TypeError('"login" must be a function')
   return (request, response) => {
@@ -49,12 +49,17 @@ export function approvalHandler(
       .catch(() => response.destroy())
   }
 
-  function answer(request: IncomingMessage & { body?: unknown }): Promise<ApprovalAnswer> {
+  function answer(request: IncomingMessage): Promise<ApprovalAnswer> {
     return answerApproval(approvals, {
       method: request.method ?? '',
       target: request.url ?? '',
       header: (name) => joined(request.headers[name]),
       async body() {
+        if (request.readableEnded)
+          options.logger?.error(
+            {},
+            'approvalHandler is behind a body parser: mount it in front, it reads its form itself',
+          )
         const read = await readBody(request, MAX_FORM_BYTES)
         return read.ok ? (read.bytes?.toString('utf8') ?? '') : undefined
       },
