@@ -167,6 +167,9 @@ const CODES = {
   ERR_DELEGATION_SUBJECT: 'The caller has no credential that can be exchanged for one of the destination',
   ERR_DELEGATION_SCOPE: 'The caller has none of the scopes that the rule passes on',
   ERR_DELEGATION_CREDENTIAL: 'A request to another agent carries a credential of its own',
+  ERR_CREDENTIALS_UNSATISFIABLE: 'No requirement of the card can be met with the credentials that are configured',
+  ERR_CREDENTIALS_DESTINATION: 'The credential is bound to another destination',
+  ERR_CREDENTIALS_UNAVAILABLE: 'A credential cannot be had now',
   ERR_TOKEN_REQUEST: 'The authorization server gave no token',
   ERR_TOKEN_ANSWER: 'The answer of the token endpoint cannot be used',
 

@@ -22,6 +22,7 @@ export function userBuilder(guard: Guard): (request: object) => Promise<GuardedU
 
 export { type AuthorizationRequest, approvalExecutor, requestAuthorization } from './a2a-sdk-approvals.ts'
 export { cardSignatureGenerator } from './a2a-sdk-card.ts'
+export { authenticationHandler } from './a2a-sdk-credentials.ts'
 export {
   allowedSkills,
   authorizeSkill,

@@ -58,6 +58,13 @@ interface Remembered {
   readonly freshUntilMs: number
 }
 
+const fetchedCards = new WeakSet<object>()
+
+/** Whether a card client of this module has made it: whoever serves a card cannot say that it has. */
+export function isFetchedCard(value: object): value is FetchedCard {
+  return fetchedCards.has(value)
+}
+
 const WELL_KNOWN = '/.well-known/agent-card.json'
 const MAX_AGE_SECONDS = 86_400
 const MAX_CARD_BYTES = 2 * 1024 * 1024
@@ -116,6 +123,7 @@ export async function createCardClient(options: CardClientOptions): Promise<Card
       ...(verification === undefined ? {} : { verification }),
       drift,
     })
+    fetchedCards.add(found)
     currents.set(url, found, { size: 1 + url.length + text.length })
     return found
   }

@@ -52,13 +52,18 @@ export function delegatedFetch(destination: string | URL): typeof globalThis.fet
   }
 }
 
-const NOTHING = { headers: {}, forget() {} }
+const NOTHING = { headers: {}, isWorthAnother: () => false }
 
 async function bearer(loaded: Loaded, rule: ObtainingRule, authority: Authority) {
   const obtainer = obtainers.get(loaded) ?? createObtainer(loaded)
   obtainers.set(loaded, obtainer)
   const { token, forget } = await obtainer.obtain(rule, authority)
-  return { headers: { authorization: `Bearer ${token}` }, forget }
+  const isWorthAnother = ({ status }: Response) => {
+    if (status !== 401) return false
+    forget()
+    return true
+  }
+  return { headers: { authorization: `Bearer ${token}` }, isWorthAnother }
 }
 
 function delegator({ skill }: Caller, authority: Authority) {

@@ -19,4 +19,7 @@ export {
   type PendingApproval,
 } from './approvals.ts'
 export { type Caller, currentCaller, withCaller } from './caller.ts'
+export { type Credentials, type CredentialsOptions, createCredentials } from './card-credentials.ts'
+export type { ChosenScheme } from './choose.ts'
 export { delegatedFetch } from './delegated-fetch.ts'
+export type { DevicePrompt, OAuthClient, OAuthProvider, OAuthSettings, Provider, Secret } from './providers.ts'

@@ -5,13 +5,9 @@ import type { Loaded } from '../guard/load.ts'
 import type { ObtainingRule } from '../policy/compiled.ts'
 import { createDiscovery } from '../schemes/discovery.ts'
 import type { Actor, Clock, PrincipalPart } from '../types.ts'
+import { assertExchanged, assertScopes, EXCHANGE, exchangeForm } from './exchange.ts'
 import { cacheKey, createTokenCache, type TokenCache } from './token-cache.ts'
 import { type ObtainedToken, requestToken, type TokenServer } from './token-endpoint.ts'
-
-const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
-const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
-/** RFC 8693 §3: what may be used as an access token. */
-const USABLE: ReadonlySet<string> = new Set([ACCESS_TOKEN, 'urn:ietf:params:oauth:token-type:jwt'])
 
 export interface Obtainer {
   /** A token for the rule's destination. `forget` it when the destination says 401. */
@@ -56,30 +52,21 @@ export function createObtainer({ policy, fetch, clock }: Loaded): Obtainer {
     part: PrincipalPart,
     subjectToken: string,
   ): Promise<ObtainedToken> {
-    const parameters = target(rule, scopes)
-    parameters.set('requested_token_type', ACCESS_TOKEN)
-    parameters.set('subject_token', subjectToken)
-    parameters.set('subject_token_type', ACCESS_TOKEN)
     const actorKey = cacheKey(['actor', rule.issuer, rule.endpoint.url, rule.client.id])
     const actor =
       rule.actor === 'client'
         ? undefined
         : await cache.get(actorKey, () => requestToken(server, 'client_credentials', new URLSearchParams()))
-    if (actor !== undefined) {
-      parameters.set('actor_token', actor.token())
-      parameters.set('actor_token_type', ACCESS_TOKEN)
-    }
+    const sent = { subjectToken, ...(actor === undefined ? {} : { actorToken: actor.token() }) }
     let granted: ObtainedToken
     try {
-      granted = await requestToken(server, EXCHANGE, parameters)
+      granted = await requestToken(server, EXCHANGE, exchangeForm(target(rule, scopes), sent))
     } catch (fault) {
       // It may be the actor's token that no longer counts.
       if (actor !== undefined) cache.drop(actorKey, actor)
       throw fault
     }
-    // A server that hands back what it was given would make the caller's token leave after all.
-    if (granted.token() === subjectToken || granted.token() === actor?.token())
-      throw answer(rule, 'the token is one that was sent')
+    assertExchanged(granted, sent, rule.issuer)
     const ends = (part.expiresAt ?? Number.POSITIVE_INFINITY) * 1000
     return checked({ ...granted, expiresAtMs: Math.min(granted.expiresAtMs, ends) }, rule, scopes)
   }
@@ -147,16 +134,11 @@ function chainLength(actor: Actor | undefined): number {
   return actor === undefined ? 0 : 1 + chainLength(actor.actor)
 }
 
-/** A token that can do more than was asked for is not what the rule says. */
-function checked(granted: ObtainedToken, rule: ObtainingRule, scopes: readonly string[]): ObtainedToken {
-  if (granted.type !== 'Bearer') throw answer(rule, 'the token needs a proof that this agent cannot make')
-  if (granted.issuedType !== undefined && !USABLE.has(granted.issuedType))
-    throw answer(rule, 'issued_token_type is no access token')
-  const more = granted.scopes?.filter((scope) => !scopes.includes(scope)) ?? []
-  if (more.length > 0) throw answer(rule, 'the token has scopes that were not asked for')
+function checked(granted: ObtainedToken, { issuer }: ObtainingRule, scopes: readonly string[]): ObtainedToken {
+  if (granted.type !== 'Bearer') {
+    const reason = 'the token needs a proof that this agent cannot make'
+    throw new TrustError('ERR_TOKEN_ANSWER', { details: { issuer, reason } })
+  }
+  assertScopes(granted, scopes, issuer)
   return granted
-}
-
-function answer({ issuer }: ObtainingRule, reason: string): TrustError {
-  return new TrustError('ERR_TOKEN_ANSWER', { details: { issuer, reason } })
 }

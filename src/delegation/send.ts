@@ -72,7 +72,7 @@ function headersOf(given: ConstructorParameters<typeof Headers>[0]): Headers {
 }
 
 /** Headers that say who calls. */
-const SPEAKING = ['authorization', 'proxy-authorization', 'cookie', 'dpop']
+export const SPEAKING: readonly string[] = ['authorization', 'proxy-authorization', 'cookie', 'dpop']
 
 /** Who calls is for the rule to say: what somebody else has put there is refused and not replaced. */
 export function refuseCredentials({ headers, url }: Outgoing, further: readonly string[] = []): void {
@@ -81,27 +81,34 @@ export function refuseCredentials({ headers, url }: Outgoing, further: readonly 
     throw new TrustError('ERR_DELEGATION_CREDENTIAL', { details: { origin: url.origin, header } })
 }
 
-/** One attempt's credential: what it adds, and how to say that the other side did not take it. */
+/** One attempt's credential. */
 export interface Attached {
   readonly headers: Readonly<Record<string, string>>
-  forget(): void
+  /** Query parameters, for API keys that the card wants there. */
+  readonly query?: Readonly<Record<string, string>>
+  /** Looks at the answer, and says whether another attempt with another credential is worth it. */
+  isWorthAnother(response: Response): boolean
 }
 
-/** Sends with what `attach` gives. After a 401 that is forgotten, and the request is made a second and last time. */
+/** Sends with what `attach` gives; and again, where that is worth it, a second and last time. */
 export async function sendWith(
   fetch: typeof globalThis.fetch,
   { url, init, headers }: Outgoing,
   attach: () => Promise<Attached>,
 ): Promise<Response> {
-  const attempt = (attached: Attached) => {
+  const attempt = async (attached: Attached) => {
     const own = new Headers(headers)
     for (const [name, value] of Object.entries(attached.headers)) own.set(name, value)
-    return fetch(url, { ...init, headers: own })
+    const target = new URL(url)
+    for (const [name, value] of Object.entries(attached.query ?? {})) target.searchParams.set(name, value)
+    const response = await fetch(target, { ...init, headers: own })
+    // What was added to the URL is not shown in what comes back: it is logged more often than a header (A104).
+    if (attached.query !== undefined) Object.defineProperty(response, 'url', { value: url.href })
+    return response
   }
   const first = await attach()
   const response = await attempt(first)
-  if (response.status !== 401) return response
-  first.forget()
+  if (!first.isWorthAnother(response)) return response
   const second = await attach()
   await response.body?.cancel().catch(() => undefined)
   return attempt(second)

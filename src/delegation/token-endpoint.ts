@@ -53,43 +53,57 @@ export async function requestToken(
   parameters: URLSearchParams,
   dpop?: oauth.DPoPHandle,
 ): Promise<ObtainedToken> {
-  const { issuer, client, fetch, clock } = server
+  const { issuer, client, clock } = server
   const url = await server.url()
-  const at: ErrorDetails = { issuer, url: withoutQuery(url) }
-  const signal = AbortSignal.timeout(TIMEOUT_MS)
-  const send = () =>
-    abandonable(
-      oauth.genericTokenEndpointRequest(
-        { issuer, token_endpoint: url },
-        { client_id: client.id },
-        authenticationOf(client),
-        grantType,
-        parameters,
-        {
-          // Neither token nor client credentials follow a redirect (A102).
-          [oauth.customFetch]: (target, init) => fetch(target, { ...init, redirect: 'error' } as RequestInit),
-          // The configuration has judged the transport.
-          [oauth.allowInsecureRequests]: true,
-          signal,
-          ...(dpop === undefined ? {} : { DPoP: dpop }),
-        },
-      ),
-      signal,
-    )
   const askedAtMs = clock()
+  const send = (options: RequestOptions) =>
+    oauth.genericTokenEndpointRequest(
+      { issuer, token_endpoint: url },
+      { client_id: client.id },
+      authenticationOf(client),
+      grantType,
+      parameters,
+      { ...options, ...(dpop === undefined ? {} : { DPoP: dpop }) },
+    )
+  try {
+    return tokenIn(await askServer(server, url, send), placeOf(issuer, url), askedAtMs)
+  } catch (fault) {
+    // RFC 9449 §8: the nonce has come with the refusal, and the handle has it.
+    if (dpop === undefined || !(fault instanceof TrustError) || fault.details.error !== 'use_dpop_nonce') throw fault
+    return tokenIn(await askServer(server, url, send), placeOf(issuer, url), askedAtMs)
+  }
+}
+
+export type RequestOptions = oauth.HttpRequestOptions<'POST', URLSearchParams>
+
+const placeOf = (issuer: string, url: string): ErrorDetails => ({ issuer, url: withoutQuery(url) })
+
+/** The answer with status 200 to a request that `send` makes. Rejects with `ERR_TOKEN_REQUEST`. */
+export async function askServer(
+  { issuer, fetch }: Pick<TokenServer, 'issuer' | 'fetch'>,
+  url: string,
+  send: (options: RequestOptions) => Promise<Response>,
+): Promise<unknown> {
+  const at = placeOf(issuer, url)
+  const signal = AbortSignal.timeout(TIMEOUT_MS)
+  const options: RequestOptions = {
+    // Neither token nor client credentials follow a redirect (A102).
+    [oauth.customFetch]: (target, init) => fetch(target, { ...init, redirect: 'error' } as RequestInit),
+    // The configuration has judged the transport.
+    [oauth.allowInsecureRequests]: true,
+    signal,
+  }
   let response: Response
   let answer: unknown
   try {
-    response = await withPermittedOrigin(new URL(url).origin, send)
+    response = await withPermittedOrigin(new URL(url).origin, () => abandonable(send(options), signal))
     answer = await read(response, signal)
   } catch (cause) {
     throw new TrustError('ERR_TOKEN_REQUEST', { details: { ...at, reason: 'no answer' }, cause: withoutBody(cause) })
   }
   const { status } = response
-  if (status !== 200) {
-    throw new TrustError('ERR_TOKEN_REQUEST', { details: { ...at, status, ...errorOf(answer) } })
-  }
-  return tokenIn(answer, at, askedAtMs)
+  if (status !== 200) throw new TrustError('ERR_TOKEN_REQUEST', { details: { ...at, status, ...errorOf(answer) } })
+  return answer
 }
 
 async function read(response: Response, signal: AbortSignal): Promise<unknown> {
@@ -144,7 +158,7 @@ export function lifetimeSeconds(value: unknown): number {
   return Math.min(Math.max(seconds, 0), MOST_SECONDS)
 }
 
-function own(value: unknown, name: string): unknown {
+export function own(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
     ? Reflect.get(value, name)
     : undefined

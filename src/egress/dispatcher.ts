@@ -58,7 +58,7 @@ function connectorFor(rules: EgressRules, origin: string, timeout: number): buil
       )
     })
   }
-  const dial = buildConnector({ lookup, timeout })
+  const dial = buildConnector({ lookup, timeout, ...rules.clientCertificate })
   const refusal = (address: string): TrustError | undefined =>
     rules.mode === 'enforce' && !isAllowedAddress(address, rules)
       ? denied(rules, 'ERR_EGRESS_ADDRESS', origin, address)

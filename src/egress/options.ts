@@ -1,5 +1,6 @@
 /** Options of `createEgress`: checked, copied and frozen once. */
 import { lookup } from 'node:dns/promises'
+import { createSecureContext } from 'node:tls'
 import type { ErrorCode } from '../errors.ts'
 import { assertKnownOptions } from '../internal/options.ts'
 import { addressSet } from './address.ts'
@@ -53,6 +54,11 @@ export interface EgressOptions {
    * one: bar private ranges at the proxy too. Its own address is not checked. The environment's proxies are not used.
    */
   readonly proxy?: string
+  /**
+   * Certificate and private key (PEM) that every connection shows when it is asked, and authorities (PEM) that are
+   * believed in place of the usual ones. Not with `proxy`. Give `allowHosts` with it: the certificate says who this is.
+   */
+  readonly clientCertificate?: { readonly cert: string; readonly key: string; readonly ca?: string }
 }
 
 export interface EgressDenial {
@@ -82,6 +88,7 @@ export interface EgressRules {
   readonly mode: 'enforce' | 'report'
   readonly onDenied: ((denial: EgressDenial) => void) | undefined
   readonly proxy: string | undefined
+  readonly clientCertificate: EgressOptions['clientCertificate'] | undefined
 }
 
 type HostMatch = (host: string) => boolean
@@ -110,7 +117,14 @@ export function egressRules(options: EgressOptions): EgressRules {
   assertKnownOptions('createEgress', options, OPTION_NAMES)
   const requireHttps = flag(options, 'requireHttps', true)
   const schemes = list(options, 'schemes', isScheme, 'http: or https:') ?? ['https:', 'http:']
-  const { redirects = 'error', mode = 'enforce', resolver = systemResolver, onDenied, proxy } = options
+  const {
+    redirects = 'error',
+    mode = 'enforce',
+    resolver = systemResolver,
+    onDenied,
+    proxy,
+    clientCertificate,
+  } = options
   if (typeof resolver !== 'function') throw new TypeError('"resolver" must be a function')
   if (onDenied !== undefined && typeof onDenied !== 'function') throw new TypeError('"onDenied" must be a function')
   if (mode !== 'enforce' && mode !== 'report') throw new TypeError('"mode" must be enforce or report')
@@ -118,6 +132,7 @@ export function egressRules(options: EgressOptions): EgressRules {
     throw new TypeError('"redirects" must be "error" or a whole number from 0 to 20')
   if (proxy !== undefined && !isProxy(proxy))
     throw new TypeError('"proxy" must be an http:// or https:// URL of host and port')
+  if (clientCertificate !== undefined) assertCertificate(clientCertificate, proxy)
   const reachable = schemes.filter((scheme) => !requireHttps || scheme === 'https:')
   if (reachable.length === 0) throw new TypeError('"schemes" must hold https:, or "requireHttps" be false')
   const denyHosts = hostsOf(options, 'denyHosts')
@@ -144,6 +159,7 @@ export function egressRules(options: EgressOptions): EgressRules {
     mode,
     onDenied,
     proxy,
+    clientCertificate: clientCertificate === undefined ? undefined : Object.freeze({ ...clientCertificate }),
   })
 }
 
@@ -165,6 +181,7 @@ const OPTION_NAMES = [
   'mode',
   'onDenied',
   'proxy',
+  'clientCertificate',
 ] satisfies (keyof EgressOptions)[]
 
 const systemResolver: Resolver = async (name) =>
@@ -208,6 +225,19 @@ function list<N extends ListName>(
   const bad = copy.findIndex((entry) => !accepts(entry))
   if (bad !== -1) throw new TypeError(`"${name}" must hold ${what}; entry ${bad} is something else`)
   return copy as unknown as EgressOptions[N]
+}
+
+function assertCertificate(given: NonNullable<EgressOptions['clientCertificate']>, proxy: unknown): void {
+  assertKnownOptions('"clientCertificate"', given, ['cert', 'key', 'ca'])
+  if (proxy !== undefined) throw new TypeError('"clientCertificate" cannot be given with "proxy"')
+  try {
+    createSecureContext(given)
+  } catch {
+    // The platform's message may quote what was given.
+    throw new TypeError('"clientCertificate" must have "cert" and its "key" in PEM')
+  }
+  if (typeof given.cert !== 'string' || typeof given.key !== 'string')
+    throw new TypeError('"clientCertificate" must have "cert" and its "key" in PEM')
 }
 
 function isScheme(entry: unknown): boolean {

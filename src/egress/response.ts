@@ -16,7 +16,10 @@ export function limitedResponse(
   const { status, statusText, headers } = response
   const copy = (body: ReadableStream | null): globalThis.Response => {
     const made = new globalThis.Response(body, { status, statusText, headers: [...headers] })
-    Object.defineProperties(made, { url: { value: withoutFragment(url) }, redirected: { value: redirected } })
+    Object.defineProperties(made, {
+      url: { value: withoutFragment(url), configurable: true },
+      redirected: { value: redirected },
+    })
     return made
   }
   const refuse = (fault: TrustError): never => {

@@ -5,6 +5,8 @@ import * as oauth from 'oauth4webapi'
 /** How this process proves to an authorization server who it is. Secrets hide in functions, which nothing prints. */
 export type ClientAuthentication =
   | { readonly auth: 'basic' | 'post'; readonly id: string; readonly secret: () => string }
+  /** A public client, or one whose certificate the connection shows (RFC 8705 §2). */
+  | { readonly auth: 'none' | 'tls'; readonly id: string }
   | {
       readonly auth: 'private_key_jwt'
       readonly id: string
@@ -21,6 +23,10 @@ export function authenticationOf(client: ClientAuthentication): oauth.ClientAuth
       return oauth.ClientSecretBasic(client.secret())
     case 'post':
       return oauth.ClientSecretPost(client.secret())
+    case 'none':
+      return oauth.None()
+    case 'tls':
+      return oauth.TlsClientAuth()
     case 'private_key_jwt': {
       const { key, kid, audience } = client
       return oauth.PrivateKeyJwt(

@@ -21,7 +21,12 @@ export interface DiscoveryOptions {
 }
 
 /** Members of the document that are used. */
-export type Endpoint = 'jwks_uri' | 'introspection_endpoint' | 'token_endpoint'
+export type Endpoint =
+  | 'jwks_uri'
+  | 'introspection_endpoint'
+  | 'token_endpoint'
+  | 'authorization_endpoint'
+  | 'device_authorization_endpoint'
 
 /**
  * A function that gives a URL of the issuer's metadata. It validates `issuer` and that the URL is https (http only where

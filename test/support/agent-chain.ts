@@ -12,6 +12,7 @@ import { CLIENT_SECRET, type OidcProviderOptions, startOidcProvider, type TestOi
 export interface ChainAgent {
   readonly name: string
   readonly url: string
+  readonly card: Readonly<Record<string, unknown>>
   readonly guard: Guard
   readonly events: DecisionEvent[]
   /** `Authorization` of every request that arrived, allowed or not. */
@@ -118,6 +119,7 @@ async function startAgent(name: string, provider: TestOidcProvider, options: Age
   const agent: ChainAgent = {
     name,
     url,
+    card,
     guard,
     events,
     arrived: [],

@@ -251,10 +251,20 @@ function tokenIn(text: string): TokenAnswer {
   return answer as TokenAnswer
 }
 
-/** Follows the provider from page to page, with its cookies, until it sends the browser back to the client. */
 async function logIn(issuer: string, parameters: Readonly<Record<string, string>>): Promise<string> {
+  const back = new URL(await visit(`${issuer}/auth?${new URLSearchParams(parameters)}`))
+  const code = back.searchParams.get('code')
+  if (code === null) throw new Error(`no code: ${back.search}`)
+  return code
+}
+
+/**
+ * Follows the provider from page to page, with its cookies, as `USER`, until it sends the browser back to the client;
+ * answers with that URL.
+ */
+export async function visit(start: string): Promise<string> {
   const cookies = new Map<string, string>()
-  let url = `${issuer}/auth?${new URLSearchParams(parameters)}`
+  let url = start
   for (let step = 0; step < 8; step += 1) {
     const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ')
     const response = await fetch(url, { redirect: 'manual', headers: { cookie } })
@@ -264,12 +274,8 @@ async function logIn(issuer: string, parameters: Readonly<Record<string, string>
     }
     const location = response.headers.get('location')
     if (location === null) throw new Error(`no way on from ${url.split('?')[0]}: ${await response.text()}`)
-    const next = new URL(location, issuer)
-    if (next.href.startsWith(REDIRECT_URI)) {
-      const code = next.searchParams.get('code')
-      if (code === null) throw new Error(`no code: ${next.search}`)
-      return code
-    }
+    const next = new URL(location, url)
+    if (next.href.startsWith(REDIRECT_URI)) return next.href
     url = next.href
   }
   throw new Error('the login does not end')
