@@ -259,6 +259,8 @@ export interface DecisionEvent {
   readonly tenant?: string
   readonly taskId?: string
   readonly principal?: string
+  /** Who acts for the principal, the one who called first: `[B, A]` is "via B via A". Absent: in person. */
+  readonly via?: readonly string[]
   readonly schemes: readonly string[]
   /** API keys of this request whose use was not reported in the last hour: for a "last used" column. Absent: none. */
   readonly keysUsed?: readonly { readonly scheme: string; readonly keyId: string }[]

@@ -8,7 +8,7 @@ import { parseCard } from '../protocol/card.ts'
 import type { CardInterface, CardModel } from '../protocol/card-model.ts'
 import type { Clock } from '../types.ts'
 import { type ChosenScheme, choose } from './choose.ts'
-import { checkProvider, isOAuth, isSecureUrl, type Provider, readSecret } from './providers.ts'
+import { checkProvider, isOAuth, isPassword, isSecureUrl, type Provider, readSecret } from './providers.ts'
 import { type Attached, type Outgoing, refuseCredentials, sendWith, takeApart, targetOf } from './send.ts'
 import { createTokenSource } from './token-source.ts'
 
@@ -84,6 +84,8 @@ export function createCredentials(options: CredentialsOptions): Credentials {
   const providers = checkedProviders(options.providers)
   if (skill !== undefined && !card.skills.has(skill)) throw new TypeError('"skill" must be one of the card')
   if (fetch !== undefined && options.egress !== undefined) throw new TypeError('"egress" has no meaning with "fetch"')
+  for (const name of ['clientCertificate', 'redirects', 'mode'])
+    if (Object.hasOwn(egress, name)) throw new TypeError(`"egress.${name}" cannot be chosen here`)
 
   const interfaces = card.interfaces.filter(({ url }) => URL.canParse(url) && isUnder(new URL(url), to))
   if (interfaces.length === 0)
@@ -148,7 +150,7 @@ export function createCredentials(options: CredentialsOptions): Credentials {
       const url = targetOf(request[0])
       if (!isUnder(url, to))
         throw new TrustError('ERR_CREDENTIALS_DESTINATION', { details: { to, origin: url.origin } })
-      const outgoing: Outgoing = await takeApart(request)
+      const outgoing: Outgoing = await takeApart(url, request)
       refuseCredentials(outgoing, keyHeaders)
       const parameter = keyParameters.find((name) => url.searchParams.has(name))
       if (parameter !== undefined)
@@ -195,7 +197,7 @@ async function attachSecret(provider: Exclude<Provider, { issuer: string }>): Pr
     case 'mtls':
       return { headers: {}, isWorthAnother: () => false }
     case 'basic': {
-      const pair = `${provider.user}:${await readSecret(provider.password)}`
+      const pair = `${provider.user}:${await readSecret(provider.password, isPassword)}`
       return secretHeader('authorization', `Basic ${Buffer.from(pair).toString('base64')}`, provider.password)
     }
     case 'bearer':

@@ -44,7 +44,7 @@ export function delegatedFetch(destination: string | URL): typeof globalThis.fet
     const rule = isUnder(url, href) ? ruleFor(loaded.policy.delegation, delegator(caller, authority), url) : undefined
     if (rule === undefined || loaded.agentFetch === undefined) throw denied(url, caller, authority)
     assertStanding(loaded, authority)
-    const outgoing = await takeApart(request)
+    const outgoing = await takeApart(url, request)
     refuseCredentials(outgoing, headersIn(loaded.credentialLocations))
     return sendWith(loaded.agentFetch, outgoing, () =>
       rule.obtain === 'none' ? Promise.resolve(NOTHING) : bearer(loaded, rule, authority),

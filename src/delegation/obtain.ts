@@ -2,9 +2,10 @@
 import { TrustError } from '../errors.ts'
 import type { Authority } from '../guard/authority.ts'
 import type { Loaded } from '../guard/load.ts'
+import { actorNames } from '../policy/actors.ts'
 import type { ObtainingRule } from '../policy/compiled.ts'
 import { createDiscovery } from '../schemes/discovery.ts'
-import type { Actor, Clock, PrincipalPart } from '../types.ts'
+import type { Clock, PrincipalPart } from '../types.ts'
 import { assertExchanged, assertScopes, EXCHANGE, exchangeForm } from './exchange.ts'
 import { cacheKey, createTokenCache, type TokenCache } from './token-cache.ts'
 import { type ObtainedToken, requestToken, type TokenServer } from './token-endpoint.ts'
@@ -115,7 +116,7 @@ function subjectOf(rule: ObtainingRule, { subject, subjectToken }: Authority, cl
   if (subject.issuer !== rule.issuer) throw refuse('the token is from another issuer than the rule')
   if (subject.expiresAt !== undefined && subject.expiresAt * 1000 <= clock()) throw refuse('the token has expired')
   if (!mayAct(subject, rule)) throw refuse('may_act of the token names another actor')
-  if (chainLength(subject.actor) + 1 > rule.maxActors) throw refuse('the chain of actors is too long')
+  if (actorNames(subject).length + 1 > rule.maxActors) throw refuse('the chain of actors is too long')
   return { part: subject, token: subjectToken() }
 }
 
@@ -128,10 +129,6 @@ function mayAct({ claims }: PrincipalPart, { client, issuer }: ObtainingRule): b
   if (iss !== undefined && iss !== issuer) return false
   const named = [sub, clientId].filter((name) => name !== undefined)
   return named.length > 0 && named.every((name) => name === client.id)
-}
-
-function chainLength(actor: Actor | undefined): number {
-  return actor === undefined ? 0 : 1 + chainLength(actor.actor)
 }
 
 function checked(granted: ObtainedToken, { issuer }: ObtainingRule, scopes: readonly string[]): ObtainedToken {

@@ -93,10 +93,10 @@ export function checkProvider(scheme: string, given: Provider): Provider {
   const at = `providers.${scheme}`
   const bad = (member: string, what: string) => new TypeError(`"${at}.${member}" ${what}`)
   if (typeof given !== 'object' || (given as unknown) === null) throw new TypeError(`"${at}" must be an object`)
-  const { type } = given
+  const provider = copyOf(given)
+  const { type } = provider
   if (!Object.hasOwn(MEMBERS, type)) throw bad('type', `must be one of ${Object.keys(MEMBERS).join(', ')}`)
-  assertKnownOptions(`"${at}"`, given, MEMBERS[type] as (keyof Provider)[])
-  const provider = Object.freeze({ ...given })
+  assertKnownOptions(`"${at}"`, provider, MEMBERS[type] as (keyof Provider)[])
   const text = (member: string, value: unknown): void => {
     if (typeof value !== 'string' || value.trim() === '') throw bad(member, 'must be a text that is not empty')
   }
@@ -121,7 +121,8 @@ export function checkProvider(scheme: string, given: Provider): Provider {
       text('user', provider.user)
       if (/[:\p{Cc}]/u.test(provider.user))
         throw bad('user', 'must not have a colon or control character (RFC 7617 §2)')
-      secret('password', provider.password)
+      if (typeof provider.password !== 'function' && !isPassword(provider.password))
+        throw bad('password', 'must be a text on one line that is not empty, or a function')
       break
     case 'mtls':
       text('cert', provider.cert)
@@ -131,6 +132,14 @@ export function checkProvider(scheme: string, given: Provider): Provider {
       checkOAuth(provider, { bad, text, secret })
   }
   return provider
+}
+
+/** What is checked is what is used, whatever becomes of what was given. */
+function copyOf(given: Provider): Provider {
+  const copy: Record<string, unknown> = { ...given }
+  if (typeof copy.client === 'object' && copy.client !== null) copy.client = Object.freeze({ ...copy.client })
+  if (Array.isArray(copy.scopes)) copy.scopes = Object.freeze([...(copy.scopes as unknown[])])
+  return Object.freeze(copy) as unknown as Provider
 }
 
 interface Checks {
@@ -199,6 +208,11 @@ export function isSecret(value: unknown): value is string {
   return typeof value === 'string' && value.length <= 65_536 && /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(value)
 }
 
+/** RFC 7617 §2: any character but those that control. */
+export function isPassword(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && value.length <= 1024 && !/\p{Cc}/u.test(value)
+}
+
 /** https, or http to this machine, for development (P193). */
 export function isSecureUrl(value: unknown): value is string {
   if (typeof value !== 'string' || !URL.canParse(value)) return false
@@ -209,9 +223,12 @@ export function isSecureUrl(value: unknown): value is string {
 }
 
 /** The secret as it is now. Rejects with `TypeError` for what cannot be one. */
-export async function readSecret(secret: Secret): Promise<string> {
+export async function readSecret(
+  secret: Secret,
+  isOne: (value: unknown) => value is string = isSecret,
+): Promise<string> {
   const value: unknown = typeof secret === 'function' ? await secret() : secret
-  if (!isSecret(value)) throw new TypeError('the function of a secret must return a text on one line')
+  if (!isOne(value)) throw new TypeError('the function of a secret must return a text on one line')
   return value
 }
 

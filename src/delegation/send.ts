@@ -21,10 +21,10 @@ export function targetOf(input: FetchArguments[0]): URL {
 }
 
 /**
- * Headers in every form that `fetch` takes, from `init` or a `Request` (A106); a body that can be read once is read here.
+ * The request to `url`, which was read and judged once. Headers in every form that `fetch` takes, from `init` or a `Request` (A106); a body that can be read once is read here.
  * Rejects with `ERR_REQUEST_TOO_LARGE`, and with `TypeError` for what `fetch` would not take.
  */
-export async function takeApart([input, init = {}]: FetchArguments): Promise<Outgoing> {
+export async function takeApart(url: URL, [input, init = {}]: FetchArguments): Promise<Outgoing> {
   const given = typeof input === 'string' || input instanceof URL ? undefined : input
   const headers = headersOf(init.headers ?? given?.headers)
   const method = init.method ?? given?.method ?? 'GET'
@@ -42,7 +42,7 @@ export async function takeApart([input, init = {}]: FetchArguments): Promise<Out
     }
   }
   // What is not looked at is not passed on: a dispatcher would go round every check.
-  return { url: targetOf(input), headers, init: { method, body, signal, redirect: redirectOf(init, given) } }
+  return { url, headers, init: { method, body, signal, redirect: redirectOf(init, given) } }
 }
 
 /** A redirect is handed to the caller or refused, and never followed: the credential is for this URL (A102). */
@@ -71,8 +71,8 @@ function headersOf(given: ConstructorParameters<typeof Headers>[0]): Headers {
   }
 }
 
-/** Headers that say who calls. */
-export const SPEAKING: readonly string[] = ['authorization', 'proxy-authorization', 'cookie', 'dpop']
+/** Headers that say who calls, and the one that says whom: another host at the same address is another agent. */
+const SPEAKING = ['authorization', 'proxy-authorization', 'cookie', 'dpop', 'host']
 
 /** Who calls is for the rule to say: what somebody else has put there is refused and not replaced. */
 export function refuseCredentials({ headers, url }: Outgoing, further: readonly string[] = []): void {
@@ -109,7 +109,6 @@ export async function sendWith(
   const first = await attach()
   const response = await attempt(first)
   if (!first.isWorthAnother(response)) return response
-  const second = await attach()
   await response.body?.cancel().catch(() => undefined)
-  return attempt(second)
+  return attempt(await attach())
 }

@@ -6,6 +6,7 @@ import type { Clock } from '../types.ts'
 import type { ObtainedToken } from './token-endpoint.ts'
 
 const MAX_TOKENS = 10_000
+const MAX_CHARACTERS = 16 * 1024 * 1024
 /** Requests to authorization servers at once; past it callers are told that it is too much. */
 const MAX_IN_FLIGHT = 256
 /** A token this close to its end is not begun with: it could end on the way. */
@@ -18,24 +19,36 @@ export interface TokenCache {
   drop(key: string, refused: ObtainedToken): void
 }
 
+interface Kept {
+  readonly token: ObtainedToken
+  readonly sinceMs: number
+}
+
+function isFresh({ expiresAtMs }: ObtainedToken, nowMs: number): boolean {
+  return nowMs < expiresAtMs - SKEW_MS
+}
+
 /** One text for several, so that no two lists of them make the same. Digested, since some are secrets. */
 export function cacheKey(parts: readonly string[]): string {
   return sha256Hex(parts.map((part) => `${part.length}:${part}`).join(''))
 }
 
 export function createTokenCache(clock: Clock): TokenCache {
-  const tokens = new LRUCache<string, ObtainedToken>({ max: MAX_TOKENS })
+  const tokens = new LRUCache<string, Kept>({ max: MAX_TOKENS, maxSize: MAX_CHARACTERS })
   const flights = new Map<string, Promise<ObtainedToken>>()
   return {
     get(key, obtain) {
       const known = tokens.get(key)
-      if (known !== undefined && clock() < known.expiresAtMs - SKEW_MS) return Promise.resolve(known)
+      // A clock that was set back makes everything old rather than good for longer.
+      if (known !== undefined && clock() >= known.sinceMs && isFresh(known.token, clock()))
+        return Promise.resolve(known.token)
       const flying = flights.get(key)
       if (flying !== undefined) return flying
       if (flights.size >= MAX_IN_FLIGHT) return Promise.reject(new TrustError('ERR_OVERLOADED'))
       const flight = obtain()
         .then((token) => {
-          if (clock() < token.expiresAtMs - SKEW_MS) tokens.set(key, token)
+          const sinceMs = clock()
+          if (isFresh(token, sinceMs)) tokens.set(key, { token, sinceMs }, { size: token.token().length })
           else tokens.delete(key)
           return token
         })
@@ -44,7 +57,7 @@ export function createTokenCache(clock: Clock): TokenCache {
       return flight
     },
     drop(key, refused) {
-      if (tokens.peek(key) === refused) tokens.delete(key)
+      if (tokens.peek(key)?.token === refused) tokens.delete(key)
     },
   }
 }

@@ -1,4 +1,5 @@
 /** The audit event of a decision: who, what, why and how long. Nothing that was presented as a credential. */
+import { actorNames } from '../policy/actors.ts'
 import type { Credentials } from '../schemes/authenticate.ts'
 import type { Decision, DecisionEvent, Operation, Principal, RequestHead } from '../types.ts'
 import type { RequestSource } from './credential-source.ts'
@@ -34,6 +35,7 @@ export function decisionEvent(made: EventSource): DecisionEvent {
     status: decision.allowed ? (decision.reported?.status ?? 200) : decision.denial.status,
     ...(operation === undefined ? {} : operationMembers(operation)),
     ...(principal === undefined ? {} : { principal: principal.id }),
+    ...(principal?.actor === undefined ? {} : { via: actorNames(principal) }),
     schemes: principal?.schemes ?? [],
     ...(keysUsed.length === 0 ? {} : { keysUsed }),
     failures,

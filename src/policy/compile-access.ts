@@ -3,7 +3,7 @@ import { didYouMean } from '../internal/suggest.ts'
 import { step } from '../protocol/card-reader.ts'
 import type { OperationName } from '../types.ts'
 import type { LoadedCard, Sections } from './compare-card.ts'
-import type { AccessRule, PrincipalMatch, RequestMatch } from './compiled.ts'
+import type { AccessRule, ChainMatch, PrincipalMatch, RequestMatch } from './compiled.ts'
 import type { Report } from './report.ts'
 import type { AccessMatch } from './schema-match.ts'
 import { quote } from './source.ts'
@@ -81,7 +81,6 @@ function restriction(names: readonly string[] | undefined): readonly string[] | 
 
 function compilePrincipals(match: AccessMatch['principals']): PrincipalMatch | undefined {
   if (match === undefined) return undefined
-  const list = (value: string | string[]): string[] => (typeof value === 'string' ? [value] : value)
   return {
     ...(match.id === undefined ? {} : { ids: list(match.id) }),
     ...(match.issuer === undefined ? {} : { issuers: list(match.issuer) }),
@@ -89,7 +88,20 @@ function compilePrincipals(match: AccessMatch['principals']): PrincipalMatch | u
     ...(match.clientId === undefined ? {} : { clientIds: list(match.clientId) }),
     ...(match.tenant === undefined ? {} : { tenants: list(match.tenant) }),
     ...(match.actor === undefined ? {} : { actors: list(match.actor) }),
+    ...(match.actors === undefined ? {} : { chain: compileChain(match.actors) }),
     ...(match.scheme === undefined ? {} : { schemes: list(match.scheme) }),
     ...(match.scopes === undefined ? {} : { scopes: match.scopes }),
   }
 }
+
+function compileChain({ atLeast = 0, atMost = 8, among, through }: NonNullable<Principals['actors']>): ChainMatch {
+  return {
+    atLeast,
+    atMost,
+    ...(among === undefined ? {} : { among: list(among) }),
+    ...(through === undefined ? {} : { through: list(through) }),
+  }
+}
+
+type Principals = NonNullable<AccessMatch['principals']>
+const list = (value: string | string[]): string[] => (typeof value === 'string' ? [value] : value)

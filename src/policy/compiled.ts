@@ -7,7 +7,7 @@ import type { OwnershipRules } from '../ownership/register.ts'
 import type { CardModel } from '../protocol/card-model.ts'
 import type { Rate } from '../store/rate-limiter.ts'
 import type { RevocationEntry } from '../store/stores.ts'
-import type { Actor, OperationName } from '../types.ts'
+import type { OperationName } from '../types.ts'
 import type { Problem } from './problem.ts'
 
 export interface CompiledPolicy {
@@ -239,10 +239,22 @@ export interface PrincipalMatch {
   readonly subjects?: readonly string[]
   readonly clientIds?: readonly string[]
   readonly tenants?: readonly string[]
-  readonly actors?: readonly Actor['subject'][]
+  /** Who acts now, as `actorNames` spells them. */
+  readonly actors?: readonly string[]
+  readonly chain?: ChainMatch
   readonly schemes?: readonly string[]
   /** All of these. */
   readonly scopes?: readonly string[]
+}
+
+/** A chain of actors. A caller in person has one of length 0. */
+export interface ChainMatch {
+  readonly atLeast: number
+  readonly atMost: number
+  /** Every actor is one of these. */
+  readonly among?: readonly string[]
+  /** Some actor is one of these. */
+  readonly through?: readonly string[]
 }
 
 export type DelegationRule = SilentRule | ObtainingRule

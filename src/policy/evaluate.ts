@@ -5,7 +5,8 @@
 import type { ErrorCode } from '../errors.ts'
 import type { Requirement } from '../protocol/card-model.ts'
 import type { Operation, PrincipalPart } from '../types.ts'
-import type { AccessRule, CompiledPolicy, PrincipalMatch } from './compiled.ts'
+import { actorNames } from './actors.ts'
+import type { AccessRule, ChainMatch, CompiledPolicy, PrincipalMatch } from './compiled.ts'
 import { type Parts, principalId } from './principal.ts'
 
 /** Why one alternative of a requirement list is not met: every scheme in it that falls short, in card order. */
@@ -209,8 +210,18 @@ export function matchesPart(match: PrincipalMatch, part: PrincipalPart): boolean
     one(match.subjects, part.subject) &&
     one(match.clientIds, part.clientId) &&
     one(match.tenants, part.tenant) &&
-    one(match.actors, part.actor?.subject) &&
+    (match.actors === undefined || one(match.actors, actorNames(part)[0])) &&
+    (match.chain === undefined || matchesChain(match.chain, actorNames(part))) &&
     one(match.schemes, part.scheme) &&
     (match.scopes === undefined || match.scopes.every((scope) => part.scopes.has(scope)))
+  )
+}
+
+function matchesChain({ atLeast, atMost, among, through }: ChainMatch, names: readonly string[]): boolean {
+  return (
+    names.length >= atLeast &&
+    names.length <= atMost &&
+    (among === undefined || names.every((name) => among.includes(name))) &&
+    (through === undefined || names.some((name) => through.includes(name)))
   )
 }

@@ -1,6 +1,6 @@
 /** What a rule of the policy is about: operations, skills, callers. */
 import { z } from 'zod'
-import { hasMembers, listOf, oneOrMore, scope, text } from './schema-values.ts'
+import { hasMembers, listOf, oneOrMore, scope, text, whole } from './schema-values.ts'
 
 /** The eleven operations of A2A v1.0 (§3.1), as access rules spell them. */
 export const operationNames = [
@@ -24,7 +24,23 @@ export const principalsSchema = z
     subject: oneOrMore(text).optional(),
     clientId: oneOrMore(text).optional(),
     tenant: oneOrMore(text).optional(),
-    actor: oneOrMore(text).optional(),
+    actor: oneOrMore(text)
+      .optional()
+      .meta({ description: 'Who acts for the caller now (`act`). Of another issuer: `ISSUER#SUBJECT`.' }),
+    actors: z
+      .strictObject({
+        atLeast: whole(0, 8, 'actors').optional().meta({ description: '1: somebody acts for the caller.' }),
+        atMost: whole(0, 8, 'actors').optional().meta({ description: '0: the caller calls in person.' }),
+        among: oneOrMore(text).optional().meta({ description: 'Every actor of the chain is one of these.' }),
+        through: oneOrMore(text).optional().meta({ description: 'Some actor of the chain is one of these.' }),
+      })
+      .refine(hasMembers, 'is empty: leave it out')
+      .refine(
+        ({ atLeast = 0, atMost = 8, through }) => atLeast <= atMost && (through === undefined || atMost > 0),
+        'matches nobody: no chain is as long and as short',
+      )
+      .optional()
+      .meta({ description: 'The chain of those who act for the caller, the one who calls included.' }),
     scheme: oneOrMore(text).optional(),
     scopes: listOf(scope).optional(),
   })

@@ -65,6 +65,8 @@ describe('A calls B calls C, for a user', () => {
     })
     const atC = decodeJwt((c.arrived.at(-1) as string).slice('Bearer '.length))
     expect(atC).toMatchObject({ sub: 'alice', aud: c.url, act: { sub: 'agent-b-client' } })
+    expect(c.events.at(-1)).toMatchObject({ allowed: true, via: ['agent-b-client', 'agent-a-client'] })
+    expect(c.events.at(-1)?.principal).toMatch(/:alice$/)
     // A87 A89: what the user sent to A has stayed there.
     for (const agent of [b, c]) expect(agent.arrived.join()).not.toContain(token)
   })

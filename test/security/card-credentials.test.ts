@@ -472,6 +472,7 @@ describe('what is sent', () => {
       [`${good.url}/?k=1`, {}],
       [good.url, { Authorization: 'x' }],
       [good.url, { cookie: 'x' }],
+      [good.url, { Host: 'other.example' }],
     ] as const)
       expect(codeOf(await credentials.fetch(url, { headers }).catch((fault: unknown) => fault))).toBe(
         'ERR_DELEGATION_CREDENTIAL',
@@ -762,5 +763,47 @@ describe('refresh tokens', () => {
       outcomes.push(await credentials.fetch(good.url).then(({ status }) => status, codeOf))
     expect(asked).toBe(1)
     expect(new Set(outcomes)).toEqual(new Set(['ERR_CREDENTIALS_UNAVAILABLE']))
+  })
+})
+
+describe('what is asked for is what was judged', () => {
+  it('a request whose URL changes while it is looked at', async () => {
+    const credentials = make(cardOf({ a: BEARER }), { a: bearer })
+    let looks = 0
+    const shifty = {
+      get url() {
+        looks += 1
+        return looks === 1 ? good.url : evil.url
+      },
+    }
+    await credentials.fetch(shifty as never).catch(() => undefined)
+    expect(evil.received).toEqual([])
+  })
+
+  it('a provider that changes after it was checked', async () => {
+    tokens()
+    const provider = client() as Record<string, unknown>
+    const credentials = make(cardOf({ login: oauth(`${good.url}/token`) }), { login: provider as never })
+    provider.tokenEndpoint = `${evil.url}/token`
+    ;(provider.scopes as string[]).push('admin')
+    await credentials.fetch(good.url)
+    expect(evil.received).toEqual([])
+    expect(good.received[0]).toContain('scope=read+write&')
+  })
+
+  it.each(['clientCertificate', 'redirects', 'mode'])('egress.%s is not for the caller to choose', (name) => {
+    expect(() => make(cardOf({}), {}, { egress: { ...local(), [name]: 'report' } as never })).toThrow(
+      `"egress.${name}"`,
+    )
+  })
+
+  it('a clock that is set back makes no token last longer', async () => {
+    tokens()
+    let now = 1_800_000_000_000
+    const credentials = make(cardOf({ login: oauth(`${good.url}/token`) }), { login: client() }, { clock: () => now })
+    await credentials.fetch(good.url)
+    now -= 3_600_000
+    await credentials.fetch(good.url)
+    expect(good.received.filter((each) => each.startsWith('POST /token'))).toHaveLength(2)
   })
 })

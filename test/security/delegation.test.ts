@@ -199,7 +199,15 @@ describe('nothing flows', () => {
   it('with a credential of the code', async () => {
     await rigWith([RULE])
     const caller = await callerOf(await bearer())
-    for (const name of ['Authorization', 'authorization', 'Cookie', 'Proxy-Authorization', 'DPoP', 'X-API-Key']) {
+    for (const name of [
+      'Authorization',
+      'authorization',
+      'Cookie',
+      'Proxy-Authorization',
+      'DPoP',
+      'X-API-Key',
+      'Host',
+    ]) {
       const forms = [{ [name]: 'x' }, new Headers({ [name]: 'x' }), [[name, 'x']] as [string, string][]]
       for (const headers of forms)
         expect(await codeOf(send(caller, undefined, { headers }))).toBe('ERR_DELEGATION_CREDENTIAL')
