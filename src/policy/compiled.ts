@@ -8,6 +8,7 @@ import type { CardModel } from '../protocol/card-model.ts'
 import type { Rate } from '../store/rate-limiter.ts'
 import type { RevocationEntry } from '../store/stores.ts'
 import type { OperationName } from '../types.ts'
+import type { AccessRule, RequestMatch } from './compiled-rules.ts'
 import type { Problem } from './problem.ts'
 
 export interface CompiledPolicy {
@@ -216,45 +217,6 @@ export interface SkillSelection {
   readonly select?: { readonly metadata?: string; readonly extension?: boolean; readonly tenant?: boolean }
   readonly undeclared: 'deny' | 'agent'
   readonly combine: 'add' | 'override'
-}
-
-export interface AccessRule extends RequestMatch {
-  readonly effect: 'allow' | 'deny'
-  /** Position in the file, for the audit event. */
-  readonly index: number
-}
-
-/** What a rule is about. Every member given must match. */
-export interface RequestMatch {
-  /** `undefined`: any. */
-  readonly operations?: ReadonlySet<OperationName>
-  readonly skills?: ReadonlySet<string>
-  readonly principals?: PrincipalMatch
-}
-
-/** Every member given must match. */
-export interface PrincipalMatch {
-  readonly ids?: readonly string[]
-  readonly issuers?: readonly string[]
-  readonly subjects?: readonly string[]
-  readonly clientIds?: readonly string[]
-  readonly tenants?: readonly string[]
-  /** Who acts now, as `actorNames` spells them. */
-  readonly actors?: readonly string[]
-  readonly chain?: ChainMatch
-  readonly schemes?: readonly string[]
-  /** All of these. */
-  readonly scopes?: readonly string[]
-}
-
-/** A chain of actors. A caller in person has one of length 0. */
-export interface ChainMatch {
-  readonly atLeast: number
-  readonly atMost: number
-  /** Every actor is one of these. */
-  readonly among?: readonly string[]
-  /** Some actor is one of these. */
-  readonly through?: readonly string[]
 }
 
 export type DelegationRule = SilentRule | ObtainingRule

@@ -6,7 +6,8 @@ import type { ErrorCode } from '../errors.ts'
 import type { Requirement } from '../protocol/card-model.ts'
 import type { Operation, PrincipalPart } from '../types.ts'
 import { actorNames } from './actors.ts'
-import type { AccessRule, ChainMatch, CompiledPolicy, PrincipalMatch } from './compiled.ts'
+import type { CompiledPolicy } from './compiled.ts'
+import type { AccessRule, ChainMatch, PrincipalMatch } from './compiled-rules.ts'
 import { type Parts, principalId } from './principal.ts'
 
 /** Why one alternative of a requirement list is not met: every scheme in it that falls short, in card order. */
