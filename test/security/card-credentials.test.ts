@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { inspect } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { authenticationHandler } from '../../src/adapters/a2a-sdk.ts'
+import { createCardClient } from '../../src/card/index.ts'
 import {
   type Credentials,
   type CredentialsOptions,
@@ -322,6 +323,18 @@ describe('A97 A103 P192 a hostile card collects nothing', () => {
   })
 
   it('there are enough of them', () => expect(variants.length).toBeGreaterThanOrEqual(30))
+
+  it('a card that the card client has fetched has a default: where it was fetched from, whatever it says', async () => {
+    const card = cardOf({ login: BEARER }, { url: evil.url })
+    const fetchIt = () => Promise.resolve(Response.json(card))
+    const cards = await createCardClient({ trust: { version: 1, mode: 'off' }, fetch: fetchIt })
+    const fetched = await cards.fetchCard(good.url)
+    const credentials = createCredentials({ card: fetched, providers: { login: bearer }, egress: local() })
+    opened.push(credentials)
+    expect(credentials.to).toBe(`${good.url}/`)
+    expect(() => createCredentials({ card: { ...fetched }, providers: { login: bearer } })).toThrow('"to"')
+    await cards.close()
+  })
 
   it('to comes from where the card was fetched, or from the operator, and never from the card', () => {
     const card = cardOf({ login: BEARER })
