@@ -209,10 +209,14 @@ export function createBullQueue(options: BullQueueOptions): DeliveryQueue {
         for (const controller of running.values()) controller.abort()
       }, timeoutMs)
       const worker = await working
-      // Without its Redis a worker waits for ever: its lanes are taken over as after a crash.
-      await within(worker?.close() ?? Promise.resolve(), timeoutMs + CLOSE_MS).catch(() => worker?.close(true))
+      // Without its Redis a worker waits for ever: what it has not ended is taken over, as after a crash.
+      const late = () => logger?.warn({}, 'the webhook queue did not end in time')
+      if (worker !== undefined) {
+        await within(worker.pause(), timeoutMs + CLOSE_MS).catch(late)
+        await within(worker.close(true), CLOSE_MS).catch(late)
+      }
       clearTimeout(timer)
-      await within((await opened).close(), CLOSE_MS).catch(() => undefined)
+      await within((await opened).close(), CLOSE_MS).catch(late)
     },
   }
 }

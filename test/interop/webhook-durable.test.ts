@@ -82,7 +82,11 @@ async function receiver(secret: string, status: () => number = () => 200) {
   return { hits, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook` }
 }
 
-function start(url: string, secret: string, count: number): { child: ChildProcess; queued: Promise<void> } {
+function start(
+  url: string,
+  secret: string,
+  count: number,
+): { child: ChildProcess; queued: Promise<void>; closed: () => boolean } {
   const child = spawn(process.execPath, [script, String(redisPort), url, secret, String(count)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -91,10 +95,14 @@ function start(url: string, secret: string, count: number): { child: ChildProces
     child.kill('SIGKILL')
     await once(child, 'close')
   })
+  let output = ''
+  child.stdout?.on('data', (chunk: Buffer) => {
+    output += chunk.toString()
+  })
   const queued = (async () => {
-    for await (const chunk of child.stdout as AsyncIterable<Buffer>) if (chunk.toString().includes('queued')) return
+    await expect.poll(() => output, { timeout: 20_000 }).toContain('queued')
   })()
-  return { child, queued }
+  return { child, queued, closed: () => output.includes('closed') }
 }
 
 describe('webhooks over BullMQ', () => {
@@ -124,7 +132,7 @@ describe('webhooks over BullMQ', () => {
     expect((await once(second.child, 'close'))[0]).toBe(0)
   }, 40_000)
 
-  it('retries across processes keep order and id; what is deleted meanwhile is not sent', async () => {
+  it('retries keep order and id; what is deleted meanwhile is not sent', async () => {
     const secret = generateWebhookSecret()
     let status = 503
     const { hits, url } = await receiver(secret, () => status)
@@ -158,6 +166,21 @@ describe('webhooks over BullMQ', () => {
       .poll(() => hits.filter(({ task, ok }) => task === 'a' && ok).map(({ n }) => n), { timeout: 5000 })
       .toEqual([0, 1, 2])
     expect(hits.slice(afterDelete).filter(({ task, n }) => task === 'b' && n > 0)).toEqual([])
+  }, 20_000)
+
+  it('close ends in time when Redis does not answer', async () => {
+    const secret = generateWebhookSecret()
+    const { hits, url } = await receiver(secret)
+    const sending = start(url, secret, 30)
+    await sending.queued
+    await expect.poll(() => hits.length, { timeout: 5000 }).toBeGreaterThan(5)
+    redis.kill('SIGSTOP')
+    try {
+      sending.child.kill('SIGTERM')
+      await expect.poll(() => sending.closed(), { timeout: 9000 }).toBe(true)
+    } finally {
+      redis.kill('SIGCONT')
+    }
   }, 20_000)
 
   it('Redis that is gone makes send reject, and the agent goes on', async () => {

@@ -39,5 +39,6 @@ for (let n = 0; n < Number(count); n += 1) {
 process.stdout.write('queued\n')
 process.once('SIGTERM', async () => {
   await sender.close(2000)
+  process.stdout.write('closed\n')
   client.disconnect()
 })
