@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { AgentCard, TaskState } from '@a2a-js/sdk'
+import { LegacyA2AService, legacyGrpcService } from '@a2a-js/sdk/compat/v0_3/server/grpc'
 import {
   AgentEvent,
   type AgentExecutor,
@@ -15,10 +16,13 @@ import {
   type RequestContext,
 } from '@a2a-js/sdk/server'
 import { jsonRpcHandler, restHandler } from '@a2a-js/sdk/server/express'
+import { A2AService, grpcService } from '@a2a-js/sdk/server/grpc'
+import { Server as GrpcServer, ServerCredentials } from '@grpc/grpc-js'
 import express from 'express'
 import { afterEach, describe, expect, it } from 'vitest'
 import { protectRequestHandler, userBuilder } from '../../src/adapters/a2a-sdk.ts'
 import { expressGuard } from '../../src/adapters/express.ts'
+import { grpcServerOptions } from '../../src/adapters/grpc.ts'
 import { createEgress } from '../../src/egress/index.ts'
 import {
   createPushNotifications,
@@ -28,6 +32,7 @@ import {
   type WebhookReceipt,
   webhookHandler,
 } from '../../src/webhook/index.ts'
+import { encodeMessage, GrpcCaller } from '../support/grpc-calls.ts'
 import { makeRig, rigCard } from '../support/rig.ts'
 
 /** Works in steps, each of which waits for the test. */
@@ -78,7 +83,14 @@ async function start() {
   const secret = generateWebhookSecret()
   const received: WebhookReceipt[] = []
   const verifier = createWebhookVerifier({ secrets: secret })
-  const hook = await listening(createServer(webhookHandler(verifier, (receipt) => void received.push(receipt))))
+  const carried: string[] = []
+  const receive = webhookHandler(verifier, (receipt) => void received.push(receipt))
+  const hook = await listening(
+    createServer((req, res) => {
+      carried.push(`${req.headers.authorization} ${req.headers['x-a2a-notification-token']}`)
+      receive(req, res)
+    }),
+  )
   const app = express()
   const base = await listening(createServer(app))
   const card = rigCard({
@@ -87,6 +99,8 @@ async function start() {
       { url: `${base}/rest`, protocolBinding: 'HTTP+JSON', protocolVersion: '1.0' },
       { url: `${base}/a2a`, protocolBinding: 'JSONRPC', protocolVersion: '0.3' },
       { url: `${base}/rest`, protocolBinding: 'HTTP+JSON', protocolVersion: '0.3' },
+      { url: `${base}/`, protocolBinding: 'GRPC', protocolVersion: '1.0' },
+      { url: `${base}/`, protocolBinding: 'GRPC', protocolVersion: '0.3' },
     ],
   })
   const rig = await makeRig({ card, policy: { publicUrl: base } })
@@ -113,6 +127,28 @@ async function start() {
   app.use('/a2a', expressGuard(rig.guard), jsonRpcHandler(sdk))
   app.use('/rest', expressGuard(rig.guard), restHandler(sdk))
 
+  const grpcServer = new GrpcServer(grpcServerOptions(rig.guard))
+  grpcServer.addService(A2AService, grpcService(sdk))
+  grpcServer.addService(LegacyA2AService, legacyGrpcService(sdk))
+  const grpcPort = await new Promise<number>((resolve, reject) =>
+    grpcServer.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (fault, bound) =>
+      fault === null ? resolve(bound) : reject(fault),
+    ),
+  )
+  const caller = new GrpcCaller(grpcPort)
+  closing.push(() => {
+    caller.close()
+    grpcServer.forceShutdown()
+  })
+  /** A status of gRPC stands for itself; OK is 200 here. */
+  const grpc = async (token: string, version: string, path: string, body: object): Promise<Reply> => {
+    const lines = ['a2a-version', version, 'authorization', `Bearer ${token}`]
+    const { code, details, metadata, messages } = await caller.call(path, encodeMessage(path, body), lines)
+    const status = metadata.get('grpc-status-details-bin').map((bytes) => Buffer.from(bytes).toString('latin1'))
+    const text = [details, ...status, ...messages.map((bytes) => bytes.toString('latin1'))].join('\n')
+    return { status: code === 0 ? 200 : code, text, json: {} }
+  }
+
   const call = async (token: string, version: string, method: string, path: string, body?: object): Promise<Reply> => {
     const response = await fetch(`${base}${path}`, {
       method,
@@ -129,7 +165,7 @@ async function start() {
     return rpc(token, '1.0', 'SendMessage', { message, configuration: { returnImmediately: true, ...configuration } })
   }
   const alice = await rig.token()
-  return { rig, hook, executor, received, rpc, call, begin, alice, verifier }
+  return { rig, hook, executor, received, carried, rpc, call, grpc, begin, alice, verifier }
 }
 
 function taskOf({ json }: Reply): string {
@@ -155,34 +191,67 @@ interface Reply {
   readonly json: Json
 }
 interface Binding {
-  readonly create: (at: Started, token: string, taskId: string, url: string) => Promise<Reply>
+  readonly create: (at: Started, token: string, taskId: string, url: string, hidden: typeof SECRETS) => Promise<Reply>
   readonly list: (at: Started, token: string, taskId: string) => Promise<Reply>
 }
-const old = { ...SECRETS, authentication: { schemes: ['Bearer'], credentials: 's3cr3t-credentials' } }
+/** What a client has read, as it writes it back. */
+const REDACTED = { token: '[redacted]', authentication: { scheme: 'Bearer', credentials: '[redacted]' } }
+const old = ({ token, authentication: { scheme, credentials } }: typeof SECRETS) => ({
+  token,
+  authentication: { schemes: [scheme], credentials },
+})
 const bindings: Readonly<Record<string, Binding>> = {
   'JSON-RPC': {
-    create: ({ rpc }, token, taskId, url) =>
-      rpc(token, '1.0', 'CreateTaskPushNotificationConfig', { taskId, id: 'c1', url, ...SECRETS }),
+    create: ({ rpc }, token, taskId, url, hidden) =>
+      rpc(token, '1.0', 'CreateTaskPushNotificationConfig', { taskId, id: 'c1', url, ...hidden }),
     list: ({ rpc }, token, taskId) => rpc(token, '1.0', 'ListTaskPushNotificationConfigs', { taskId }),
   },
   'HTTP+JSON': {
-    create: ({ call }, token, taskId, url) =>
-      call(token, '1.0', 'POST', `/rest/tasks/${taskId}/pushNotificationConfigs`, { id: 'c1', url, ...SECRETS }),
+    create: ({ call }, token, taskId, url, hidden) =>
+      call(token, '1.0', 'POST', `/rest/tasks/${taskId}/pushNotificationConfigs`, { id: 'c1', url, ...hidden }),
     list: ({ call }, token, taskId) => call(token, '1.0', 'GET', `/rest/tasks/${taskId}/pushNotificationConfigs`),
   },
+  gRPC: {
+    create: ({ grpc }, token, taskId, url, hidden) =>
+      grpc(token, '1.0', '/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig', {
+        taskId,
+        id: 'c1',
+        url,
+        ...hidden,
+      }),
+    list: ({ grpc }, token, taskId) =>
+      grpc(token, '1.0', '/lf.a2a.v1.A2AService/ListTaskPushNotificationConfigs', { taskId }),
+  },
+  'v0.3 gRPC': {
+    create: ({ grpc }, token, taskId, url, hidden) =>
+      grpc(token, '0.3', '/a2a.v1.A2AService/CreateTaskPushNotificationConfig', {
+        parent: `tasks/${taskId}`,
+        configId: 'c1',
+        config: {
+          name: `tasks/${taskId}/pushNotificationConfigs/c1`,
+          pushNotificationConfig: { id: 'c1', url, ...old(hidden) },
+        },
+      }),
+    list: ({ grpc }, token, taskId) =>
+      grpc(token, '0.3', '/a2a.v1.A2AService/ListTaskPushNotificationConfig', {
+        parent: `tasks/${taskId}`,
+        pageSize: 0,
+        pageToken: '',
+      }),
+  },
   'v0.3 JSON-RPC': {
-    create: ({ rpc }, token, taskId, url) =>
+    create: ({ rpc }, token, taskId, url, hidden) =>
       rpc(token, '0.3', 'tasks/pushNotificationConfig/set', {
         taskId,
-        pushNotificationConfig: { id: 'c1', url, ...old },
+        pushNotificationConfig: { id: 'c1', url, ...old(hidden) },
       }),
     list: ({ rpc }, token, id) => rpc(token, '0.3', 'tasks/pushNotificationConfig/list', { id }),
   },
   'v0.3 HTTP+JSON': {
-    create: ({ call }, token, taskId, url) =>
+    create: ({ call }, token, taskId, url, hidden) =>
       call(token, '0.3', 'POST', `/rest/v1/tasks/${taskId}/pushNotificationConfigs`, {
         name: `tasks/${taskId}/pushNotificationConfigs/c1`,
-        pushNotificationConfig: { id: 'c1', url, ...old },
+        pushNotificationConfig: { id: 'c1', url, ...old(hidden) },
       }),
     list: ({ call }, token, taskId) => call(token, '0.3', 'GET', `/rest/v1/tasks/${taskId}/pushNotificationConfigs`),
   },
@@ -195,15 +264,18 @@ describe.each(Object.entries(bindings))('webhooks registered over %s', (name, { 
     const at = await start()
     const begun = await at.begin(at.alice)
     const taskId: string = taskOf(begun)
-    const created = await create(at, at.alice, taskId, at.hook)
+    const created = await create(at, at.alice, taskId, at.hook, SECRETS)
     expect(created.text).not.toMatch(ALL_SECRET)
     expect(created.json.error).toBeUndefined()
     expect([200, 201]).toContain(created.status)
     const listed = await list(at, at.alice, taskId)
     expect(listed.text).toContain(at.hook)
     expect(listed.text).not.toMatch(ALL_SECRET)
+    const again = await create(at, at.alice, taskId, at.hook, REDACTED)
+    expect([again.json.error, again.text.includes('redacted')]).toEqual([undefined, true])
     at.executor.go()
     await expect.poll(() => at.received.length, { timeout: 5000 }).toBe(6)
+    expect(new Set(at.carried)).toEqual(new Set(['Bearer s3cr3t-credentials s3cr3t-token']))
     const states = at.received.map(({ event }) => stateOf(event?.value))
     expect(states.at(-1)).toMatch(/completed$/i)
     expect(at.received.every(({ event }) => event?.taskId === taskId && event.version === version)).toBe(true)
@@ -213,9 +285,12 @@ describe.each(Object.entries(bindings))('webhooks registered over %s', (name, { 
   it('A67 a URL of the own network is refused, and nothing is kept', async () => {
     const at = await start()
     const taskId: string = taskOf(await at.begin(at.alice))
-    const refused = await create(at, at.alice, taskId, 'http://169.254.169.254/latest/meta-data/')
+    const refused = await create(at, at.alice, taskId, 'http://169.254.169.254/latest/meta-data/', SECRETS)
     expect(refused.text).not.toMatch(ALL_SECRET)
-    expect(name.includes('RPC') ? refused.json.error?.code : refused.status).toBe(name.includes('RPC') ? -32602 : 400)
+    // Invalid params, as each binding says it; INVALID_ARGUMENT on gRPC.
+    expect(refused.json.error?.code ?? refused.status).toBe(
+      name.includes('JSON-RPC') ? -32602 : name.includes('gRPC') ? 3 : 400,
+    )
     expect((await list(at, at.alice, taskId)).text).not.toContain('169.254')
     at.executor.go()
   })
@@ -224,7 +299,7 @@ describe.each(Object.entries(bindings))('webhooks registered over %s', (name, { 
     const at = await start()
     const taskId: string = taskOf(await at.begin(at.alice))
     const bob = await at.rig.token({ sub: 'bob' })
-    const foreign = await create(at, bob, taskId, at.hook)
+    const foreign = await create(at, bob, taskId, at.hook, SECRETS)
     expect(foreign.text).toMatch(/not found/i)
     expect((await list(at, at.alice, taskId)).text).not.toContain(at.hook)
     at.executor.go()
