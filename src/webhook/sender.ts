@@ -19,7 +19,7 @@ import { type CurrentConfig, guardedTargets, isGuarded, laneOf, plainTargets } f
 const STORE_MS = 10_000
 
 export interface WebhookSender {
-  /** The SDK's `PushNotificationSender`: resolves when the event is queued, rejects when the configs cannot be had. */
+  /** The SDK's `PushNotificationSender`: resolves when the event is queued, rejects when configs or signing key cannot be had. */
   send(streamResponse: unknown, context: PushCallContext, task?: unknown): Promise<void>
   health(): { readonly ok: boolean; readonly queued?: number; readonly openHosts: number }
   /** Delivers what is queued, for at most `timeoutMs` (default 10 000), and drops the rest, which is reported. */
@@ -39,7 +39,11 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
   const { store, clock, retry, logger } = settings
   const hosts = createHosts(settings.host)
   const signer = settings.jwt === undefined ? undefined : createWebhookJwtSigner(settings.jwt)
-  signer?.catch((error: unknown) => logger?.error({ code: codeOf(error) }, 'webhooks cannot be signed'))
+  let isSigner = true
+  signer?.catch((error: unknown) => {
+    isSigner = false
+    logger?.error({ code: codeOf(error) }, 'webhooks cannot be signed')
+  })
   const context: AttemptContext = {
     ...settings.attempt,
     signJwt: signer === undefined ? undefined : async (claims) => (await signer)(claims),
@@ -130,6 +134,8 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
   async function enqueue(event: unknown, task: unknown, context: PushCallContext, taskId: string): Promise<void> {
     const targets = await within(targetsOf.list(taskId, context), STORE_MS)
     if (targets.length === 0) return
+    // What can never be signed is not queued (field case P167).
+    await signer
     const written = await serializeEvent(event, task)
     for (const { configId, version, url, ...rest } of targets) {
       const { body, contentType, final } = written.as(version)
@@ -164,7 +170,7 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
       })
     },
     health: () => ({
-      ok: !closed && hosts.open === 0,
+      ok: !closed && isSigner && hosts.open === 0,
       ...(queue.queued === undefined ? {} : { queued: queue.queued }),
       openHosts: hosts.open,
     }),

@@ -261,6 +261,70 @@ describe('order and faults', () => {
     expect(verdicts).toEqual([true, false, false, true])
   })
 
+  const slowly = (res: ServerResponse, write: () => void) => {
+    const timer = setInterval(write, 5)
+    res.on('close', () => clearInterval(timer))
+  }
+  it.each<[string, number[], Answer]>([
+    ['answers 500', [1, 2, 2, 3, 4], (_req, res) => void res.writeHead(500).end()],
+    ['answers 307', [1, 2, 3, 4], (_req, res) => void res.writeHead(307, { location: '/other' }).end()],
+    ['answers 304', [1, 2, 3, 4], (_req, res) => void res.writeHead(304).end()],
+    ['answers 410', [1, 2], (_req, res) => void res.writeHead(410).end()],
+    ['answers 206', [1, 2, 3, 4], (_req, res) => void res.writeHead(206).end()],
+    [
+      'answers 103 first',
+      [1, 2, 3, 4],
+      (_req, res) => res.writeEarlyHints({ link: '</x>; rel=preload' }, () => res.writeHead(204).end()),
+    ],
+    ['answers 103 alone', [1, 2, 2, 3, 4], (_req, res) => res.writeEarlyHints({ link: '</x>; rel=preload' })],
+    ['never answers', [1, 2, 2, 3, 4], () => undefined],
+    ['closes early', [1, 2, 2, 3, 4], (req) => req.socket.destroy()],
+    ['closes in the status line', [1, 2, 2, 3, 4], (req) => void req.socket.end('HTTP/1.1 20')],
+    ['answers no HTTP', [1, 2, 2, 3, 4], (req) => void req.socket.end('220 smtp\r\n')],
+    ['writes its headers byte by byte', [1, 2, 2, 3, 4], (req, res) => slowly(res, () => req.socket.write('H'))],
+    ['writes its body byte by byte', [1, 2, 3, 4], (_req, res) => slowly(res.writeHead(200), () => res.write('x'))],
+    [
+      'closes in its body',
+      [1, 2, 3, 4],
+      (req, res) => {
+        res.writeHead(200, { 'content-length': 100 }).write('x')
+        setTimeout(() => req.socket.destroy(), 5)
+      },
+    ],
+    [
+      'answers with a body it calls gzip',
+      [1, 2, 3, 4],
+      (_req, res) => {
+        res.writeHead(200, { 'content-encoding': 'gzip' }).end('no gzip')
+      },
+    ],
+    [
+      'asks to wait for ever',
+      [1, 2, 3, 4],
+      (_req, res) => void res.writeHead(503, { 'retry-after': '9'.repeat(9) }).end(),
+    ],
+    [
+      'asks to wait for what is no time',
+      [1, 2, 2, 3, 4],
+      (_req, res) => void res.writeHead(503, { 'retry-after': '1e9' }).end(),
+    ],
+    [
+      'asks to wait until the past',
+      [1, 2, 2, 3, 4],
+      (_req, res) => void res.writeHead(503, { 'retry-after': 'Thu, 01 Jan 1970 00:00:00 GMT' }).end(),
+    ],
+  ])('a receiver that %s once hears %j, and no more', async (_what, heard, fault) => {
+    const { hits, url, port } = await receiver((req, res, index) =>
+      index === 2 ? fault(req, res, index) : res.writeHead(204).end(),
+    )
+    const { configs, sender, settled } = await rig([port], { egress: { timeoutMs: 150 } })
+    await configs.save('t1', alice, config(url))
+    for (const n of [1, 2, 3, 4]) await sender.send(update(n, n === 4 ? 'TASK_STATE_COMPLETED' : undefined), alice)
+    await settled(4)
+    expect(numbers(hits)).toEqual(heard)
+    expect(sender.health()).toMatchObject({ queued: 0, openHosts: 0 })
+  })
+
   it('a lost answer is sent again, and only there', async () => {
     const { hits, url, port } = await receiver((req, res, index) =>
       index === 1 ? req.socket.destroy() : res.writeHead(200).end(),
@@ -564,6 +628,15 @@ describe('what must not take the agent down, or hold it up', () => {
     await expect.poll(() => numbers(hits)).toEqual([1, 2])
     await expect.poll(() => JSON.stringify(logged).split('\\"onDelivery\\" threw').length).toBe(3)
     expect(JSON.stringify(logged)).not.toContain('s3cr3t')
+  })
+
+  it('P167 a signing key that does not work is told at once, and nothing is queued that cannot be signed', async () => {
+    const jwt = { key: { kty: 'oct', k: 'AAAA' }, issuer: 'https://agent.example.com' } as never
+    const { configs, sender } = await rig([1], { sender: { signing: { jwt } } })
+    await expect.poll(() => sender.health().ok).toBe(false)
+    await configs.save('t1', alice, config('http://127.0.0.1:1/'))
+    await expect(sender.send(update(1), alice)).rejects.toMatchObject({ code: 'ERR_WEBHOOK_SIGNING_KEY' })
+    expect(sender.health().queued).toBe(0)
   })
 
   it('what cannot be sent makes send reject, never throw', async () => {
