@@ -80,7 +80,7 @@ async function loadPrivateKey(
       file.text.includes('-----BEGIN')
         ? createPrivateKey(file.text).export({ format: 'jwk' })
         : parseStrictJson(file.text)
-    ) as JWK
+    ) as JWK | null
   } catch {
     return refuse('is not a private key: it must be PEM (PKCS #8) or one JWK')
   }

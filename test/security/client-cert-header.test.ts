@@ -18,6 +18,7 @@ import { createGuard, type Guard } from '../../src/guard.ts'
 import { sha256Hex } from '../../src/internal/sha256.ts'
 import type { DecisionEvent } from '../../src/types.ts'
 import { createClientAuthority } from '../support/client-authority.ts'
+import { plugin } from '../support/fastify-plugin.ts'
 import { API_KEY, AUDIENCE, makeRig, NOW, rigCard } from '../support/rig.ts'
 
 const read = (name: string): unknown => JSON.parse(readFileSync(new URL(`../vectors/${name}`, import.meta.url), 'utf8'))
@@ -139,14 +140,16 @@ beforeAll(async () => {
   // The guard of a plugin is fixed, and those of this test change: one that asks the present one.
   const current = new Proxy({} as Guard, { get: (_, name: keyof Guard) => guard[name] })
   const fastify: FastifyInstance = Fastify({ http: { maxHeaderSize: 128 * 1024 } })
-  await fastify.register(async (agent) => {
-    await agent.register(fastifyGuard, { guard: current, mount: '/a2a' })
-    agent.post('/a2a', (request) => {
-      const principal = fastifyDecisionFor(current, request)?.principal?.subject
-      seen.push({ adapter: 'fastify', rawHeaders: [...request.raw.rawHeaders], principal })
-      return { principal: principal ?? null }
-    })
-  })
+  await fastify.register(
+    plugin(async (agent) => {
+      await agent.register(fastifyGuard, { guard: current, mount: '/a2a' })
+      agent.post('/a2a', (request) => {
+        const principal = fastifyDecisionFor(current, request)?.principal?.subject
+        seen.push({ adapter: 'fastify', rawHeaders: [...request.raw.rawHeaders], principal })
+        return { principal: principal ?? null }
+      })
+    }),
+  )
   await fastify.listen({ port: 0, host: '127.0.0.1' })
   ports.fastify = (fastify.server.address() as AddressInfo).port
   closing.push(() => fastify.close())

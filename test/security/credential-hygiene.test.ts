@@ -7,6 +7,7 @@ import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { expressGuard } from '../../src/adapters/express.ts'
 import { fastifyGuard } from '../../src/adapters/fastify.ts'
+import { plugin } from '../support/fastify-plugin.ts'
 import { API_KEY, makeRig, type Rig, rigCard } from '../support/rig.ts'
 
 let rig: Rig
@@ -212,14 +213,18 @@ describe('Fastify', () => {
       const cookies = Object.fromEntries((request.headers.cookie ?? '').split('; ').map((pair) => pair.split('=')))
       Object.assign(request, { cookies, looked: request.originalUrl.length })
     })
-    await app.register(async (agent) => {
-      await agent.register(fastifyGuard, { guard: rig.guard, mount: '/a2a' })
-      agent.post('/a2a/*', handler)
-    })
-    await app.register(async (agent) => {
-      await agent.register(fastifyGuard, { guard: rig.guard, mount: '/kept', keepCredential: true })
-      agent.post('/kept/*', handler)
-    })
+    await app.register(
+      plugin(async (agent) => {
+        await agent.register(fastifyGuard, { guard: rig.guard, mount: '/a2a' })
+        agent.post('/a2a/*', handler)
+      }),
+    )
+    await app.register(
+      plugin(async (agent) => {
+        await agent.register(fastifyGuard, { guard: rig.guard, mount: '/kept', keepCredential: true })
+        agent.post('/kept/*', handler)
+      }),
+    )
     await app.listen({ port: 0, host: '127.0.0.1' })
     return app
   }

@@ -16,6 +16,7 @@ import { peerOf } from '../../src/adapters/node-request.ts'
 import { optionalClientCertificates } from '../../src/guard/client-certificates.ts'
 import type { Peer } from '../../src/types.ts'
 import { createClientChain } from '../support/client-chain.ts'
+import { plugin } from '../support/fastify-plugin.ts'
 import { API_KEY, makeRig, paySkill, type Rig, rigCard } from '../support/rig.ts'
 import { createAuthority } from '../support/server-certificate.ts'
 
@@ -30,17 +31,19 @@ beforeAll(async () => {
     policy: { maxBodyBytes: 200_000, skills: { select: { metadata: 'skillId' }, undeclared: 'agent' } },
   })
   fastify = Fastify({ http2: true }) as unknown as FastifyInstance
-  await fastify.register(async (agent) => {
-    await agent.register(fastifyGuard, { guard: rig.guard, mount: '/a2a' })
-    agent.all('/a2a', async (request) => {
-      bodies.push(request.body)
-      return decisionFor(rig.guard, request)?.operation
-    })
-    agent.all('/a2a/*', async (request) => {
-      bodies.push(request.body)
-      return decisionFor(rig.guard, request)?.operation
-    })
-  })
+  await fastify.register(
+    plugin(async (agent) => {
+      await agent.register(fastifyGuard, { guard: rig.guard, mount: '/a2a' })
+      agent.all('/a2a', async (request) => {
+        bodies.push(request.body)
+        return decisionFor(rig.guard, request)?.operation
+      })
+      agent.all('/a2a/*', async (request) => {
+        bodies.push(request.body)
+        return decisionFor(rig.guard, request)?.operation
+      })
+    }),
+  )
   await fastify.listen({ port: 0, host: '127.0.0.1' })
   session = connect(`http://127.0.0.1:${(fastify.server.address() as AddressInfo).port}`)
 })

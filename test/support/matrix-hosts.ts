@@ -21,6 +21,7 @@ import { grpcServerOptions } from '../../src/adapters/grpc.ts'
 import { webGuard } from '../../src/adapters/web.ts'
 import type { Binding } from '../../src/types.ts'
 import type { ContractRequest } from '../contract/operations.ts'
+import { plugin } from './fastify-plugin.ts'
 import { encodeMessage, GrpcCaller } from './grpc-calls.ts'
 import { OwnedExecutor } from './owned-agent.ts'
 import { makeRig, type Rig, rigCard } from './rig.ts'
@@ -139,11 +140,13 @@ async function onFastify({ rig: { guard }, requestHandler }: MatrixAgent): Promi
   }
   for (const binding of HTTP) {
     const mount = PATHS[binding]
-    await app.register(async (scope) => {
-      await scope.register(fastifyGuard, { guard, mount, binding })
-      scope.all(mount, run)
-      scope.all(`${mount}/*`, run)
-    })
+    await app.register(
+      plugin(async (scope) => {
+        await scope.register(fastifyGuard, { guard, mount, binding })
+        scope.all(mount, run)
+        scope.all(`${mount}/*`, run)
+      }),
+    )
   }
   await app.listen({ port: 0, host: '127.0.0.1' })
   return { send: overHttp((app.server.address() as AddressInfo).port), close: () => app.close() }
