@@ -74,7 +74,7 @@ async function loadPrivateKey(
   const refuse = (why: string): undefined => {
     report.error('ERR_POLICY_KEY_FILE', pointer, `the file of ${reference} ${why}`)
   }
-  let jwk: JWK
+  let jwk: JWK | null
   try {
     jwk = (
       file.text.includes('-----BEGIN')
