@@ -18,7 +18,7 @@ import { createKeyUseReport, type KeyUseReport } from './key-use.ts'
 import { createLimits, type Limits } from './limits.ts'
 import { createProxies, type Proxies } from './proxies.ts'
 import { type ResourceMetadata, resourceMetadataOf } from './resource-metadata.ts'
-import { revocationCheck, revokedInFile } from './revocation.ts'
+import { revocationCheck } from './revocation.ts'
 
 export interface Loaded {
   readonly policy: CompiledPolicy
@@ -100,9 +100,8 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
   }
   const schemes = Object.freeze([...byName.values()])
   const credentialLocations = Object.freeze([...new Set(schemes.map(({ location }) => location))])
-  const entries = [...policy.revoked, ...[...policy.schemes.values()].flatMap(revokedInFile)]
-  const revoked = createMemoryRevocationStore({ clock, maxEntries: entries.length })
-  for (const entry of entries) revoked.add(entry)
+  const revoked = createMemoryRevocationStore({ clock, maxEntries: policy.revoked.length })
+  for (const entry of policy.revoked) revoked.add(entry)
   return Object.freeze({
     policy,
     mounts: compileMounts(policy.card, policy.publicUrl),
@@ -113,7 +112,7 @@ export async function load(options: LoadOptions, stores: Stores, clock: Clock): 
     metadata: resourceMetadataOf(policy),
     credentialLocations,
     extendedCard: extendedCardGate(policy, options.extendedCard, credentialLocations),
-    revoked: revocationCheck([revoked, stores.revocation]),
+    revoked: revocationCheck([revoked, stores.revocation], policy.schemes),
     clock,
     limits: createLimits(policy.limits, schemes),
     reportKeyUse: createKeyUseReport(),

@@ -68,7 +68,7 @@ function compareSchemes({ card, extended, configured, policy }: Comparison): voi
 }
 
 /** Every list of requirements of a card, with its place. */
-function requirementLists({ model }: LoadedCard) {
+export function requirementLists({ model }: LoadedCard) {
   const skills = [...model.skills.values()].map(({ id, requirements }, index) => ({
     owner: `the skill ${quote(id)}`,
     list: requirements ?? [],

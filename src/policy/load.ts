@@ -8,6 +8,7 @@ import { isObject } from '../protocol/json-object.ts'
 import type { Rate } from '../store/rate-limiter.ts'
 import type { Clock, OperationName } from '../types.ts'
 import { compareWithCard, type LoadedCard, type Sections, strictSkills, weakenedSkills } from './compare-card.ts'
+import { checkIssuersTogether } from './compare-issuers.ts'
 import { compileAccess, skillIds } from './compile-access.ts'
 import { compileDelegation } from './compile-delegation.ts'
 import { compileDpop } from './compile-dpop.ts'
@@ -138,6 +139,7 @@ async function compile(source: Source, context: LoadContext): Promise<Omit<Compi
     if (scheme !== undefined) schemes.set(name, scheme)
   }
   tellApart(schemes, report)
+  for (const each of extended === undefined ? [card] : [card, extended]) checkIssuersTogether(each, schemes)
   const model = enforcedModel(card.model, extended?.model)
   const known = {
     skills: skillIds(card, extended),

@@ -194,8 +194,12 @@ function paramsOf(challenge: () => Readonly<Record<string, string>>): [string, s
   }
 }
 
-/** The class of what was thrown, if it has one that says no more than that. */
+/** The class of what was thrown, if it has one that says no more than that. Looking may throw in its turn. */
 function kindOf(fault: unknown): string {
-  const name = fault instanceof Error ? fault.constructor.name : typeof fault
-  return /^[A-Za-z]{1,40}$/.test(name) ? name : 'Error'
+  try {
+    const name = fault instanceof Error ? fault.constructor.name : typeof fault
+    return /^[A-Za-z]{1,40}$/.test(name) ? name : 'Error'
+  } catch {
+    return 'Error'
+  }
 }

@@ -55,6 +55,7 @@ it('reloads follow one another, and each asks for what is there when its turn co
 it.each<[string, object, object]>([
   ['the policy', { revoked: [{ key: { issuer: 'key', id: 'partner-1' } }] }, {}],
   ['the key file', {}, { revoked: true }],
+  ['the key file, which no longer has the key,', {}, { id: 'partner-2' }],
 ])('what %s revokes reaches a request whose body is still on its way', async (_, revoked, change) => {
   const rig = await makeRig()
   const policy = join(rig.folder, 'policy.json')

@@ -431,3 +431,31 @@ it('docs/policy.md shows mistakes as they are said', async () => {
   const { problems } = await lintPolicy({ policy: 'policy.yaml', baseDir: scratch, env, clock })
   expect(problems.map(formatProblem)).toEqual(expect.arrayContaining(shown.trimEnd().split('\n')))
 })
+
+it('token schemes can be required together where they have an issuer in common, and where nobody can tell', async () => {
+  const together = async (one: Json, two: Json) => {
+    const card = cardOf(
+      { one: BEARER, two: BEARER },
+      { securityRequirements: [{ schemes: { one: { list: [] }, two: { list: [] } } }] },
+    )
+    const policy = { version: 1, card, audience: 'https://agent.example.com', schemes: { one, two } }
+    const { problems } = await lintPolicy({
+      policy,
+      baseDir: parts,
+      env: { ...env, SECRET: 'a-long-secret-for-tests-only-0001' },
+      clock,
+    })
+    return problems.filter(({ severity }) => severity === 'error').map(({ code }) => code)
+  }
+  const [a, b] = ['https://a.example.com', 'https://b.example.com']
+  const jwt = (issuer: string) => ({ issuer, algorithms: ['ES256'], jwks: 'file:./jwks.json' })
+  const opaque = (issuer: string) => {
+    const client = { id: 'agent', auth: 'basic', secret: 'env:SECRET' }
+    return { token: 'opaque', issuer, introspection: { endpoint: `${issuer}/introspect`, client } }
+  }
+  expect(await together(jwt(a), jwt(a))).toEqual([])
+  expect(await together(jwt(a), opaque(a))).toEqual([])
+  expect(await together(opaque(a), opaque(b))).toEqual([])
+  expect(await together(jwt(a), jwt(b))).toEqual(['ERR_POLICY_REQUIREMENT_UNSATISFIABLE'])
+  expect(await together(jwt(a), opaque(b))).toEqual(['ERR_POLICY_REQUIREMENT_UNSATISFIABLE'])
+})

@@ -27,6 +27,24 @@ function scheme(custom: CustomScheme, change: Partial<CustomSchemeConfig> = {}) 
 const sent = (...lines: string[]) => credentials(lines.flatMap((line) => ['Authorization', line]))
 const DIGEST = sent('Digest username="alice", response="s3cret"')
 
+const THROWS = {
+  get() {
+    throw new Error('s3cret')
+  },
+}
+/** Whatever is asked of it throws. */
+const HOSTILE = new Proxy(
+  {},
+  new Proxy(
+    {},
+    {
+      get: () => () => {
+        throw new Error('s3cret')
+      },
+    },
+  ),
+)
+
 describe('a scheme that a function checks', () => {
   it('says what the function says, as a principal of its own kind and name; frozen', async () => {
     const claims = { list: [{ a: 1 }], ['__proto__']: 1 }
@@ -131,6 +149,15 @@ describe('a scheme that a function checks', () => {
       },
     ],
     ['a thrown nothing', () => Promise.reject(undefined)],
+    ['an exception whose own members throw', () => Promise.reject(HOSTILE)],
+    [
+      'an exception whose class throws',
+      () => Promise.reject(Object.defineProperty(new Error(), 'constructor', THROWS)),
+    ],
+    [
+      'an exception without a class',
+      () => Promise.reject(Object.defineProperty(new Error(), 'constructor', { value: null })),
+    ],
   ])('%s is unavailable, and its text goes nowhere', async (_, fail) => {
     const one = scheme(fail as CustomScheme)
     const outcome = await one.authenticate(DIGEST)
