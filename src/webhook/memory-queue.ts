@@ -9,20 +9,27 @@ interface Lane {
   called: boolean
 }
 
-export function createMemoryQueue({ concurrency, maxQueued, maxPerLane }: QueueLimits): DeliveryQueue {
+export function createMemoryQueue({ concurrency, maxQueued, maxBytes, maxPerLane }: QueueLimits): DeliveryQueue {
   const lanes = new Map<string, Lane>()
   let work: DeliveryWork | undefined
   const ready: string[] = []
   const idle = new Set<() => void>()
   let queued = 0
+  let bytes = 0
   let running = 0
   let closed = false
 
-  function drop(lane: Lane, index: number): void {
+  function take(lane: Lane, index: number): QueuedDelivery | undefined {
     const [item] = lane.items.splice(index, 1)
-    if (item === undefined) return
+    if (item === undefined) return undefined
     queued -= 1
-    work?.dropped(item)
+    bytes -= sizeOf(item)
+    return item
+  }
+
+  function drop(lane: Lane, index: number): void {
+    const item = take(lane, index)
+    if (item !== undefined) work?.dropped(item)
   }
 
   function clear(lane: Lane): void {
@@ -46,10 +53,7 @@ export function createMemoryQueue({ concurrency, maxQueued, maxPerLane }: QueueL
     const step = await (work as DeliveryWork).attempt(item, lane.running.signal)
     lane.running = undefined
     running -= 1
-    if (step.next !== 'wait' && lane.items[0] === item) {
-      lane.items.shift()
-      queued -= 1
-    }
+    if (step.next !== 'wait' && lane.items[0] === item) take(lane, 0)
     if (step.next === 'clear') clear(lane)
     if (lane.items.length === 0) {
       lanes.delete(key)
@@ -79,12 +83,19 @@ export function createMemoryQueue({ concurrency, maxQueued, maxPerLane }: QueueL
       const key = item.lane
       const lane = lanes.get(key) ?? { items: [], running: undefined, timer: undefined, called: false }
       // What is under way stays; of the rest the oldest that does not end the task makes room.
-      const isFull = lane.items.length >= maxPerLane || queued >= maxQueued
-      const oldest = lane.items.findIndex(({ final }, index) => !final && (index > 0 || lane.running === undefined))
-      if (closed || (isFull && oldest === -1 && !(item.final && queued < 2 * maxQueued))) return work?.dropped(item)
-      if (isFull && oldest !== -1) drop(lane, oldest)
+      const isFull = () => lane.items.length >= maxPerLane || queued >= maxQueued || bytes + sizeOf(item) > maxBytes
+      if (sizeOf(item) > maxBytes) return work?.dropped(item)
+      for (;;) {
+        const oldest = lane.items.findIndex(({ final }, index) => !final && (index > 0 || lane.running === undefined))
+        if (oldest === -1 || !isFull()) break
+        drop(lane, oldest)
+      }
+      // The end of a task may take as much room again.
+      const isTooMuch = queued >= 2 * maxQueued || bytes + sizeOf(item) > 2 * maxBytes
+      if (closed || (isFull() && (!item.final || isTooMuch))) return work?.dropped(item)
       lane.items.push(item)
       queued += 1
+      bytes += sizeOf(item)
       const isNew = !lanes.has(key)
       lanes.set(key, lane)
       if (isNew) {
@@ -121,4 +132,9 @@ export function createMemoryQueue({ concurrency, maxQueued, maxPerLane }: QueueL
       }
     },
   }
+}
+
+/** UTF-16 units of the body: what it takes in memory is one or two bytes each. */
+function sizeOf({ message }: QueuedDelivery): number {
+  return message.body.length
 }

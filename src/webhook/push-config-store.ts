@@ -14,6 +14,7 @@ import type { Clock } from '../types.ts'
 import { asSdkError } from './a2a-sdk.ts'
 import { TOKEN_HEADER } from './attempt.ts'
 import { provesControl } from './challenge.ts'
+import { createHosts } from './hosts.ts'
 import { createWebhookJwtSigner, type WebhookJwtClaims } from './jwt.ts'
 import { type PushConfig, pushConfigProblem, REDACTED } from './push-config.ts'
 import { createSealing } from './sealing.ts'
@@ -124,7 +125,9 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
     await checkUrl(config.url, egress, (url) => allows(url) && (options.policy?.allows(url) ?? true))
 
     const id = config.id === '' ? randomUUID() : config.id
-    const before = (await store.list(taskId)).find((known) => known.owner === owner && known.id === id)
+    const known = await store.list(taskId)
+    const before = known.find((one) => one.owner === owner && one.id === id)
+    if (before === undefined && known.length >= limits.perTask) throw full(limits)
     const secrets = secretsOf(config, before === undefined || !isRedacted(config) ? undefined : open(before))
     const { scheme = '' } = config.authentication ?? {}
     const { tenant = '' } = context
@@ -135,8 +138,7 @@ export function createPushNotifications(options: PushNotificationsOptions): Push
       : { ...bare, sealed: sealing.seal(JSON.stringify(secrets), boundTo(bare)) }
     const [token, credentials] = secrets
     if (!(await isControlled({ ...bare, token, credentials }))) throw refusal('url did not answer the challenge')
-    if ((await store.put(record, limits)) === 'full')
-      throw new TrustError('ERR_PUSH_CONFIG_LIMIT', { details: { ...limits } })
+    if ((await store.put(record, limits)) === 'full') throw full(limits)
     if (before !== undefined) changed(record)
 
     // The SDK answers with the object it handed in: the id is read from it, and the secret must not be.
@@ -197,6 +199,9 @@ const OPTIONS = [
 
 type Challenged = Parameters<typeof provesControl>[0]
 
+/** For one host: two challenges at once, five a second, and none for a minute after five that were not answered. */
+const CHALLENGES = { concurrency: 2, perSecond: 5, failures: 5, openMs: 60_000 }
+
 function challenger(
   { egress, policy, challenge = false, signing = {} }: PushNotificationsOptions,
   clock: Clock,
@@ -210,7 +215,23 @@ function challenger(
   // Without its key nothing is signed, and nothing can be registered.
   signer?.catch(() => undefined)
   const signJwt = signer === undefined ? undefined : async (claims: WebhookJwtClaims) => (await signer)(claims)
-  return (config) => provesControl(config, { egress: { fetch }, keysFor, signJwt, tokenHeader: TOKEN_HEADER }, clock())
+  // Registering must not be a way to have this agent call a host as often as one likes.
+  const hosts = createHosts(CHALLENGES)
+  return async (config) => {
+    const { host } = new URL(config.url)
+    if (hosts.take(host, '', clock()) > 0) throw refusal('url is of a host that is asked too often: try again later')
+    const proven = await provesControl(
+      config,
+      { egress: { fetch }, keysFor, signJwt, tokenHeader: TOKEN_HEADER },
+      clock(),
+    )
+    hosts.release(host, proven ? 'ok' : 'failed', clock())
+    return proven
+  }
+}
+
+function full(limits: PushConfigLimits): TrustError {
+  return new TrustError('ERR_PUSH_CONFIG_LIMIT', { details: { ...limits } })
 }
 
 function refusal(problem: string): TrustError {

@@ -32,6 +32,8 @@ export interface DeliveryWork {
 export interface QueueLimits {
   readonly concurrency: number
   readonly maxQueued: number
+  /** Of all bodies together, in characters. */
+  readonly maxBytes: number
   readonly maxPerLane: number
 }
 

@@ -48,8 +48,13 @@ export interface WebhookSenderOptions {
   readonly retry?: { readonly baseMs?: number; readonly maxMs?: number; readonly maxAgeMs?: number }
   /** Where events wait, in place of memory: `createBullQueue` of `a2a-trust/webhook/bullmq`. Needs a store that is shared. */
   readonly durable?: DeliveryQueue
-  /** Events queued: `maxQueued` in all (10 000), `maxPerConfig` for one config (100); `concurrency` attempts at once (32). */
-  readonly queue?: { readonly maxQueued?: number; readonly maxPerConfig?: number; readonly concurrency?: number }
+  /** Events queued: `maxQueued` in all (10 000), with bodies of `maxBytes` (64 MiB), `maxPerConfig` for one config (100); `concurrency` attempts at once (32). */
+  readonly queue?: {
+    readonly maxQueued?: number
+    readonly maxBytes?: number
+    readonly maxPerConfig?: number
+    readonly concurrency?: number
+  }
   /** For one host: `concurrency` (4), `perSecond` (50), and no attempt for `openMs` (30 000) after `failures` (5) in a row. */
   readonly host?: Partial<HostLimits>
   /** Header of the config's `token`. Default `X-A2A-Notification-Token`. */
@@ -153,6 +158,7 @@ export function senderSettings(options: WebhookSenderOptions): SenderSettings {
 function queueOf(queue: NonNullable<WebhookSenderOptions['queue']>): SenderSettings['queue'] {
   const { maxPerConfig: maxPerLane, ...rest } = wholeNumbers('queue', queue, {
     maxQueued: [10_000, 1, 1_000_000],
+    maxBytes: [64 * 1024 * 1024, 1, 4 * 1024 ** 3],
     maxPerConfig: [100, 2, 100_000],
     concurrency: [32, 1, 10_000],
   })

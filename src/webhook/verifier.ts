@@ -9,6 +9,7 @@ import { decodeBase64 } from '../internal/base64.ts'
 import type { HeaderView } from '../internal/headers.ts'
 import { parseStrictJson } from '../internal/json.ts'
 import type { WebhookKey } from '../internal/webhook-secret.ts'
+import { within } from '../internal/within.ts'
 import { challengeAnswer } from './challenge.ts'
 import { type WebhookEvent, webhookEvent } from './event.ts'
 import { JWT_HEADER, verifyWebhookJwt, type WebhookJwtCheck } from './jwt.ts'
@@ -50,6 +51,9 @@ export interface WebhookVerifier {
 
 const MAX_SIGNATURES = 16
 const MAX_SIGNATURE_HEADER = 4096
+/** A store that does not answer is one that cannot tell. */
+const CLAIM_MS = 5000
+
 type Refusal = Extract<WebhookResult, { ok: false }>
 
 /**
@@ -94,7 +98,8 @@ export function createWebhookVerifier(options: WebhookVerifierOptions): WebhookV
     if (wrongTask !== undefined) return wrongTask
 
     try {
-      if (!(await settings.replayStore.claim(`webhook:${id}`, settings.rememberSeconds)))
+      const claim = Promise.resolve(settings.replayStore.claim(`webhook:${id}`, settings.rememberSeconds))
+      if ((await within(claim, CLAIM_MS)) !== true)
         return refuse('ERR_WEBHOOK_DUPLICATE', 200, 'this id was accepted before')
     } catch (error) {
       const reason = error instanceof TrustError ? error.code : 'ERR_STORE_UNAVAILABLE'

@@ -10,7 +10,13 @@ export async function receiveWebhook(
   options: WebhookHandlerOptions = {},
 ): Promise<Response> {
   if (request.method !== 'POST') return new Response(null, { status: 405, headers: { allow: 'POST' } })
-  const body = await readBounded(request, verifier.maxBodyBytes)
+  let body: Buffer
+  try {
+    body = await readBounded(request, verifier.maxBodyBytes)
+  } catch {
+    // The sender broke off: there is nobody to tell more.
+    return new Response(null, { status: 400 })
+  }
   const answer = await answerWebhook(verifier, { headers: request.headers, body }, work, options)
   answer.work()
   return new Response(answer.body ?? null, { status: answer.status, headers: answer.headers })

@@ -138,6 +138,15 @@ describe.each(Object.entries(columns))('webhook receiver: %s', (_name, column) =
   })
 })
 
+it('Request: a body that breaks off is answered, and no work runs', async () => {
+  const got: unknown[] = []
+  const verifier = createWebhookVerifier({ secrets: SECRET, clock: () => NOW * 1000 })
+  const body = new ReadableStream({ start: (controller) => controller.error(new Error('gone')) })
+  const request = new Request('http://x/', { method: 'POST', body, headers: signed(), duplex: 'half' } as RequestInit)
+  expect((await receiveWebhook(verifier, request, () => void got.push(1))).status).toBe(400)
+  expect(got).toEqual([])
+})
+
 describe('a receiver behind a body parser', () => {
   it('P172 answers 500 and says to the operator what to do', async () => {
     const logged: unknown[] = []

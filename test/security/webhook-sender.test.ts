@@ -488,6 +488,25 @@ describe('order and faults', () => {
     expect(events.filter(({ outcome }) => outcome === 'dropped')).toHaveLength(4)
   })
 
+  it('bodies are bounded together: what has no room is dropped and said, whatever its number', async () => {
+    const waiting: ServerResponse[] = []
+    const { hits, url, port } = await receiver((_req, res) => void waiting.push(res))
+    const { configs, sender, events } = await rig([port], {
+      sender: { queue: { maxBytes: 1000 } },
+      egress: { timeoutMs: 5000 },
+    })
+    await configs.save('t1', alice, config(url))
+    const large = (n: number, state?: string) => ({
+      statusUpdate: { ...update(n, state).statusUpdate, metadata: { n, text: 'x'.repeat(300) } },
+    })
+    for (let n = 1; n <= 5; n += 1) await sender.send(large(n), alice)
+    await sender.send({ statusUpdate: { ...update(6).statusUpdate, metadata: { text: 'x'.repeat(2000) } } }, alice)
+    await sender.send(large(7, 'TASK_STATE_COMPLETED'), alice)
+    expect(sender.health().queued).toBe(2)
+    expect(events.filter(({ outcome }) => outcome === 'dropped')).toHaveLength(5)
+    await expect.poll(() => hits.length).toBe(1)
+  })
+
   it('close delivers what is queued and reports what it could not', async () => {
     const { hits, url, port } = await receiver()
     const dead = await receiver((_req, res) => void res.writeHead(500).end())
@@ -799,6 +818,15 @@ describe('proof of control', () => {
     expect(() =>
       createPushNotifications({ egress, signing: { secrets: { 'no origin': { current: secret } } } }),
     ).toThrow(/"signing.secrets"/)
+  })
+
+  it('A84 a host that answers no challenge is left alone for a minute, and a full task is told before any', async () => {
+    const { hits, url, port } = await receiver()
+    const { configs } = await rig([port], { store: { challenge: true, limits: { perTask: 1 } } })
+    for (let n = 0; n < 5; n += 1)
+      await expect(configs.save('t1', alice, config(url, { id: `c${n}` }))).rejects.toThrow('did not answer')
+    await expect(configs.save('t1', alice, config(url))).rejects.toThrow('asked too often')
+    expect(hits).toHaveLength(5)
   })
 })
 

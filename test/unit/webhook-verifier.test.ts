@@ -1,6 +1,6 @@
 import { runInNewContext } from 'node:vm'
 import { exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import {
   createWebhookVerifier,
   generateWebhookSecret,
@@ -212,6 +212,23 @@ describe('what must belong together', () => {
     const result = await verifierAt(NOW, { replayStore: down }).verify({ headers: signed(), body: BODY })
     expect(result).toMatchObject({ ok: false, reason: 'ERR_STORE_UNAVAILABLE', status: 503, retryAfterSeconds: 5 })
     expect(JSON.stringify(result)).not.toContain('secret host')
+  })
+
+  it('a store that never answers is 503 after five seconds', async () => {
+    vi.useFakeTimers()
+    try {
+      const hangs = { claim: () => new Promise<boolean>(() => undefined) }
+      const result = verifierAt(NOW, { replayStore: hangs }).verify({ headers: signed(), body: BODY })
+      await vi.advanceTimersByTimeAsync(5000)
+      expect(await result).toMatchObject({ ok: false, reason: 'ERR_STORE_UNAVAILABLE', status: 503 })
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  it('a store that answers something else than true says no', async () => {
+    const odd = { claim: () => 'yes' as never }
+    expect(await reasonOf(signed(), BODY, { replayStore: odd })).toBe('ERR_WEBHOOK_DUPLICATE')
   })
 
   it('a webhook that is refused does not use its id up', async () => {
