@@ -6,7 +6,9 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import type { Egress } from '../egress/index.ts'
 import type { HeaderView } from '../internal/headers.ts'
 import { parseStrictJson } from '../internal/json.ts'
+import type { Clock } from '../types.ts'
 import { type AttemptConfig, type AttemptContext, headersOf } from './attempt.ts'
+import { createHosts } from './hosts.ts'
 
 const HEADER = 'webhook-challenge'
 const CHALLENGE = /^[A-Za-z0-9_-]{22,256}$/
@@ -23,7 +25,7 @@ export function challengeAnswer(headers: HeaderView, body: Uint8Array): string |
  * Resolves with whether the receiver gave the challenge back, with 200 and nothing else. Sent with what a delivery carries.
  * Not proven: that the receiver checked a signature, nor control by the caller of a service that gives back all it gets.
  */
-export async function provesControl(
+async function provesControl(
   config: AttemptConfig & { readonly taskId: string; readonly version: string },
   { egress, ...context }: Omit<AttemptContext, 'allows'> & { readonly egress: Pick<Egress, 'fetch'> },
   nowMs: number,
@@ -39,6 +41,21 @@ export async function provesControl(
     return response.status === 200 && challengeIn(answer) === challenge
   } catch {
     return false
+  }
+}
+
+/** For one host: two challenges at once, five a second, and none for a minute after five that were not answered. */
+const CHALLENGES = { concurrency: 2, perSecond: 5, failures: 5, openMs: 60_000 }
+
+/** Registering must not be a way to have this agent call a host as often as one likes. */
+export function createChallenger(context: Parameters<typeof provesControl>[1], clock: Clock) {
+  const hosts = createHosts(CHALLENGES)
+  return async (config: Parameters<typeof provesControl>[0]): Promise<'proven' | 'unproven' | 'busy'> => {
+    const { host } = new URL(config.url)
+    if (hosts.take(host, '', clock()) > 0) return 'busy'
+    const proven = await provesControl(config, context, clock())
+    hosts.release(host, proven ? 'ok' : 'failed', clock())
+    return proven ? 'proven' : 'unproven'
   }
 }
 

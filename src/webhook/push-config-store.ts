@@ -13,8 +13,7 @@ import type { PushConfigLimits, PushConfigRecord, PushConfigStore } from '../sto
 import type { Clock } from '../types.ts'
 import { asSdkError } from './a2a-sdk.ts'
 import { TOKEN_HEADER } from './attempt.ts'
-import { provesControl } from './challenge.ts'
-import { createHosts } from './hosts.ts'
+import { createChallenger } from './challenge.ts'
 import { createWebhookJwtSigner, type WebhookJwtClaims } from './jwt.ts'
 import { type PushConfig, pushConfigProblem, REDACTED } from './push-config.ts'
 import { createSealing } from './sealing.ts'
@@ -199,9 +198,6 @@ const OPTIONS = [
 
 type Challenged = Parameters<typeof provesControl>[0]
 
-/** For one host: two challenges at once, five a second, and none for a minute after five that were not answered. */
-const CHALLENGES = { concurrency: 2, perSecond: 5, failures: 5, openMs: 60_000 }
-
 function challenger(
   { egress, policy, challenge = false, signing = {} }: PushNotificationsOptions,
   clock: Clock,
@@ -215,18 +211,11 @@ function challenger(
   // Without its key nothing is signed, and nothing can be registered.
   signer?.catch(() => undefined)
   const signJwt = signer === undefined ? undefined : async (claims: WebhookJwtClaims) => (await signer)(claims)
-  // Registering must not be a way to have this agent call a host as often as one likes.
-  const hosts = createHosts(CHALLENGES)
+  const ask = createChallenger({ egress: { fetch }, keysFor, signJwt, tokenHeader: TOKEN_HEADER }, clock)
   return async (config) => {
-    const { host } = new URL(config.url)
-    if (hosts.take(host, '', clock()) > 0) throw refusal('url is of a host that is asked too often: try again later')
-    const proven = await provesControl(
-      config,
-      { egress: { fetch }, keysFor, signJwt, tokenHeader: TOKEN_HEADER },
-      clock(),
-    )
-    hosts.release(host, proven ? 'ok' : 'failed', clock())
-    return proven
+    const outcome = await ask(config)
+    if (outcome === 'busy') throw refusal('url is of a host that is asked too often: try again later')
+    return outcome === 'proven'
   }
 }
 
