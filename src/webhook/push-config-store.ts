@@ -196,7 +196,7 @@ const OPTIONS = [
   'clock',
 ] as const
 
-type Challenged = Parameters<typeof provesControl>[0]
+type Challenged = Parameters<ReturnType<typeof createChallenger>>[0]
 
 function challenger(
   { egress, policy, challenge = false, signing = {} }: PushNotificationsOptions,
