@@ -219,13 +219,20 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     }
     if (closed) return settle(NO_CREDENTIALS, { reason: 'UNAVAILABLE', code: 'ERR_GUARD_CLOSED', retryAfterSeconds: 1 })
     const attempt = loaded.limits.attempt(source, clock())
+    // By what holds then: the policy may be another, and the guard closed.
+    if (attempt.turn !== undefined) return attempt.turn.then(() => authenticate(request))
     if (attempt.waitSeconds > 0) return settle(NO_CREDENTIALS, causeOfWait(attempt.waitSeconds))
     const ended = (credentials: Credentials) => {
       attempt.end(credentials)
       return settle(credentials)
     }
     const credentials = authenticateAll(loaded.schemes, source, loaded.revoked)
-    return credentials instanceof Promise ? credentials.then(ended) : ended(credentials)
+    if (!(credentials instanceof Promise)) return ended(credentials)
+    attempt.hold()
+    return credentials.then(ended, (fault: unknown) => {
+      attempt.end()
+      throw fault
+    })
   }
 
   function authorize(authentication: Authentication, body?: unknown): Decision | Promise<Decision> {

@@ -6,6 +6,7 @@ import type { Credentials, Refusal } from '../schemes/authenticate.ts'
 import type { CredentialSource, Outcome, Scheme } from '../schemes/scheme.ts'
 import { createMemoryRateLimiter, type Rate } from '../store/rate-limiter.ts'
 import type { OperationName, Principal } from '../types.ts'
+import { createFailureLimit } from './failure-limit.ts'
 
 export interface Limits {
   /** Asked before any credential is looked at. */
@@ -19,14 +20,19 @@ export interface Limits {
 export interface Attempt {
   /** Above 0: nothing may be looked at, and the attempt is over. */
   readonly waitSeconds: number
-  /** Says how it went. */
-  end(credentials: Credentials): void
+  /** Set: the attempt is over, and may be made anew when this resolves. Never rejects. */
+  readonly turn?: Promise<void>
+  /** Says that it is being checked and not known yet: it counts as failed until it ends. */
+  hold(): void
+  /** Says how it went; nothing: it could not be told. */
+  end(credentials?: Credentials): void
 }
 
 export function createLimits(config: LimitConfig, schemes: readonly Scheme[]): Limits {
   const limiterOf = (rate: Rate | undefined) => (rate === undefined ? undefined : createMemoryRateLimiter(rate))
   const perPrincipal = limiterOf(config.perPrincipal)
-  const perAddress = limiterOf(config.failedAuthentication)
+  const perAddress =
+    config.failedAuthentication === undefined ? undefined : createFailureLimit(config.failedAuthentication)
   const perCredential = config.failedCredential === undefined ? undefined : createGuessLimit(config.failedCredential)
   const perOperation = new Map(
     [...(config.perOperation ?? [])].map(([name, rate]) => [name, createMemoryRateLimiter(rate)]),
@@ -35,8 +41,8 @@ export function createLimits(config: LimitConfig, schemes: readonly Scheme[]): L
 
   function attempt(source: CredentialSource, nowMs: number): Attempt {
     const address = peerKey(source.address)
-    const wait = perAddress?.waitSeconds(address, nowMs) ?? 0
-    if (wait > 0) return over(wait)
+    const wait = perAddress?.ask(address, nowMs) ?? 0
+    if (wait !== 0) return typeof wait === 'number' ? over(wait) : { ...over(0), turn: wait }
     const guesses: { readonly scheme: Scheme; readonly guess: Guess }[] = []
     for (const scheme of perCredential === undefined ? [] : naming) {
       const id = scheme.claimedId?.(source)
@@ -47,10 +53,16 @@ export function createLimits(config: LimitConfig, schemes: readonly Scheme[]): L
       for (const { guess: begun } of guesses) begun.end('undecided')
       return over(guess.waitSeconds)
     }
+    let held: ((failed: boolean) => void) | undefined
     return {
       waitSeconds: 0,
-      end({ outcomes, refusal }) {
-        if (refusal !== undefined && isFailure(refusal)) perAddress?.take(address, nowMs)
+      hold() {
+        held = perAddress?.hold(address, nowMs)
+      },
+      end({ outcomes, refusal } = NOTHING_TOLD) {
+        const failed = refusal !== undefined && isFailure(refusal)
+        if (held !== undefined) held(failed)
+        else if (failed) perAddress?.count(address, nowMs)
         for (const { scheme, guess } of guesses) {
           const outcome = outcomes.get(scheme)
           // What another scheme takes at the same place was no guess at this one.
@@ -83,8 +95,10 @@ function isFailure(outcome: Outcome | Refusal): boolean {
 }
 
 function over(waitSeconds: number): Attempt {
-  return { waitSeconds, end: () => {} }
+  return { waitSeconds, hold: () => {}, end: () => {} }
 }
+
+const NOTHING_TOLD: Credentials = Object.freeze({ outcomes: new Map(), parts: new Map() })
 
 /** Longer ids share a count, which only what nobody configured can be. */
 const MAX_ID = 128

@@ -147,6 +147,25 @@ describe('HTTP Basic', { timeout: 60_000 }, () => {
     for (const status of [401, 401, 429]) expect((await ask(basic('alice:wrong'))).status).toBe(status)
   })
 
+  it('A30 of wrong passwords sent together exactly as many are looked at as may fail', async () => {
+    const { rig } = await serve({ limits: { failedAuthentication: '2/min' } })
+    const from = async (address: string, headers: readonly string[]) => {
+      const rawHeaders = ['a2a-version', '1.0', ...headers]
+      const decision = await rig.guard.check({ method: 'GET', target: '/tasks/t', rawHeaders, peer: { address } })
+      return decision.allowed ? 'allowed' : decision.code
+    }
+    const guesses = Array.from({ length: 66 }, (_, n) => from(`2001:db8::${n}`, basic(`alice:guess ${n}`)))
+    // Elsewhere nobody waits for them, and good callers behind one address get in, however many.
+    const good = Array.from({ length: 100 }, () => from('192.0.2.1', basic(`alice:${PASSWORD}`)))
+    const answers = await Promise.all(guesses)
+    expect(answers.filter((code) => code === 'ERR_PASSWORD_INVALID')).toHaveLength(2)
+    expect(answers.filter((code) => code === 'ERR_RATE_LIMITED')).toHaveLength(64)
+    expect(new Set(await Promise.all(good))).toEqual(new Set(['allowed']))
+    expect(await from('2001:db8::1', basic(`alice:${PASSWORD}`))).toBe('ERR_RATE_LIMITED')
+    rig.now += 60
+    expect(await from('2001:db8::1', basic(`alice:${PASSWORD}`))).toBe('allowed')
+  })
+
   it('can be revoked by user name and by key id while running', async () => {
     const { ask, rig } = await serve()
     await rig.guard.revoke({ key: { issuer: 'staff', id: 'alice' } })

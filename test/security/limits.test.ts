@@ -11,6 +11,7 @@ import { generateApiKey } from '../../src/internal/api-key-format.ts'
 import { sha256Hex } from '../../src/internal/sha256.ts'
 import type { Credentials } from '../../src/schemes/authenticate.ts'
 import type { Outcome, Scheme } from '../../src/schemes/scheme.ts'
+import type { CustomScheme } from '../../src/types.ts'
 import { credentials } from '../support/credentials.ts'
 import { API_KEY, ISSUER, makeRig, type Rig, type RigOptions, rigCard } from '../support/rig.ts'
 
@@ -148,6 +149,101 @@ describe('limits.failedCredential', () => {
     attempts[1]?.end(as({ kind: 'unavailable', code: 'ERR_OVERLOADED', retryAfterSeconds: 1 }))
     expect(limits.attempt(source, 60_001).waitSeconds).toBeGreaterThan(0)
   })
+})
+
+describe('limits.failedAuthentication, while something is being checked', () => {
+  const TWO = { failedAuthentication: { count: 2, windowSeconds: 60 } }
+  const wrong: Credentials = {
+    outcomes: new Map(),
+    parts: new Map(),
+    refusal: { kind: 'invalid', code: 'ERR_PASSWORD_INVALID' },
+  }
+  const right: Credentials = { outcomes: new Map(), parts: new Map() }
+  const source = credentials([])
+  const held = (limits: ReturnType<typeof createLimits>, nowMs = 0) => {
+    const attempt = limits.attempt(source, nowMs)
+    expect([attempt.waitSeconds, attempt.turn]).toEqual([0, undefined])
+    attempt.hold()
+    return attempt
+  }
+
+  it('the next wait, and each end lets as many in as may still fail', async () => {
+    const limits = createLimits(TWO, [])
+    const [first, second] = [held(limits), held(limits)]
+    const woken: string[] = []
+    const line = ['third', 'fourth'].map((name) => limits.attempt(source, 0).turn?.then(() => woken.push(name)))
+    expect(line.every((turn) => turn !== undefined)).toBe(true)
+    first.end(wrong)
+    await new Promise((resolve) => setImmediate(resolve))
+    // One has failed and one may: nobody else can be let in.
+    expect(woken).toEqual([])
+    second.end(right)
+    await Promise.all(line)
+    expect(woken).toEqual(['third', 'fourth'])
+    held(limits).end(wrong)
+    expect(limits.attempt(source, 0)).toMatchObject({ waitSeconds: 60 })
+  })
+
+  it('all who wait are told when all have failed, and when nothing could be told', async () => {
+    const limits = createLimits(TWO, [])
+    const both = [held(limits), held(limits)]
+    const { turn } = limits.attempt(source, 0)
+    for (const each of both) each.end(wrong)
+    await turn
+    const other = createLimits(TWO, [])
+    const again = [held(other), held(other)]
+    const waiting = other.attempt(source, 0).turn
+    again[0]?.end()
+    await waiting
+    expect([limits.attempt(source, 0).waitSeconds, other.attempt(source, 0).waitSeconds]).toEqual([60, 0])
+  })
+
+  it('waiting is bounded, and what fails late counts in the window it began in', () => {
+    const limits = createLimits(TWO, [])
+    const both = [held(limits), held(limits)]
+    const line = Array.from({ length: 300 }, () => limits.attempt(source, 0))
+    expect(line.filter(({ turn }) => turn !== undefined)).toHaveLength(256)
+    expect(line.at(-1)?.waitSeconds).toBe(1)
+    const later = held(limits, 60_000)
+    for (const each of both) each.end(right)
+    held(limits, 60_001).end(wrong)
+    later.end(wrong)
+    expect(limits.attempt(source, 60_002).waitSeconds).toBeGreaterThan(0)
+  })
+})
+
+it('a function that fails, a reload and the end of the guard leave nobody waiting', async () => {
+  const answers: ((result: unknown) => void)[] = []
+  const legacy = () => new Promise((resolve) => answers.push(resolve))
+  const rig = await makeRig({
+    card: rigCard({
+      capabilities: {},
+      securitySchemes: { legacy: { httpAuthSecurityScheme: { scheme: 'Digest' } } },
+      securityRequirements: [{ schemes: { legacy: { list: [] } } }],
+    }),
+    policy: { schemes: { legacy: { custom: true } }, limits: { failedAuthentication: '1/min' } },
+    guard: { schemes: { custom: { legacy: legacy as CustomScheme } } },
+  })
+  const ask = () => from(rig.guard, '192.0.2.1', ['authorization', 'Digest x'])
+  const settled = () => new Promise((resolve) => setImmediate(resolve))
+  const faulty = ask().catch(({ code }: { code: string }) => code)
+  const next = ask()
+  await settled()
+  expect(answers).toHaveLength(1)
+  answers[0]?.(undefined)
+  expect(await faulty).toBe('ERR_CUSTOM_RESULT')
+  await settled()
+  expect(answers).toHaveLength(2)
+  const [third, fourth] = [ask(), ask()]
+  await rig.guard.reload()
+  answers[1]?.(null)
+  expect(await next).toBe('401 ERR_CUSTOM_REFUSED')
+  await settled()
+  // Limits start anew with a reload: one of those who waited is let in, the other waits for it.
+  expect(answers).toHaveLength(3)
+  await rig.close()
+  answers[2]?.({ subject: 'alice' })
+  expect((await Promise.all([third, fourth])).at(-1)).toBe('503 ERR_GUARD_CLOSED')
 })
 
 describe('limits.perOperation', () => {
