@@ -190,6 +190,9 @@ const CODES = {
   ERR_GUARD_CLOSED: 'The guard is closed',
   ERR_GUARD_NOT_MOUNTED: 'A handler was reached by a request that its guard did not allow',
 
+  // -- delegation: what leaves this process for a caller
+  ERR_OUTBOUND_CREDENTIAL: 'A credential of the caller was about to leave toward another audience',
+
   // -- webhook: signing and verifying push notifications
   ERR_WEBHOOK_SIGNING_KEY: 'The key cannot sign webhook tokens',
   ERR_WEBHOOK_BODY: 'The body is not the bytes that arrived, so no signature over it can be checked',

@@ -98,6 +98,8 @@ export interface Guard {
   close(): Promise<void>
   /** RFC 9728 document and its path; `undefined` without `publicUrl` or without a scheme that takes OAuth tokens. */
   readonly resourceMetadata: ResourceMetadata | undefined
+  /** The policy's `publicUrl`. */
+  readonly publicUrl: string | undefined
   /** Largest request body an adapter should read, in bytes. */
   readonly maxBodyBytes: number
   /** Ids of the card's skills, in card order. */
@@ -388,6 +390,9 @@ export async function createGuard(options: GuardOptions): Promise<Guard> {
     }),
     get resourceMetadata() {
       return current.metadata
+    },
+    get publicUrl() {
+      return current.policy.publicUrl
     },
     get skills() {
       return [...current.policy.card.skills.keys()]

@@ -1,9 +1,11 @@
 /** Express 5: translate the request, ask the guard, then go on or write its denial unchanged. */
 import type { Request, RequestHandler, Response } from 'express'
+import type { Caller } from '../delegation/caller.ts'
 import type { Guard } from '../guard.ts'
 import { assertKnownOptions } from '../internal/options.ts'
 import type { AllowedDecision, Binding } from '../types.ts'
 import { bodyValue } from './body-value.ts'
+import { callerOf, withCaller } from './caller.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, originalHead, stripRequest } from './header-hygiene.ts'
 import { peerOf, readBody, writeDenial } from './node-request.ts'
@@ -41,8 +43,8 @@ export function expressGuard(guard: Guard, options: ExpressGuardOptions = {}): R
     throw new TypeError('"binding" must be JSONRPC or HTTP+JSON')
   }
   return (req, res, next) => {
-    allow(guard, binding, keepCredential, req, res).then((allowed) => {
-      if (allowed) next()
+    allow(guard, binding, keepCredential, req, res).then((caller) => {
+      if (caller !== undefined) withCaller(caller, () => next())
     }, next)
   }
 }
@@ -53,11 +55,12 @@ async function allow(
   keepCredential: boolean,
   req: Request,
   res: Response,
-): Promise<boolean> {
+): Promise<Caller | undefined> {
   const parsed: unknown = req.body
+  const head = originalHead(req)
   const authentication = await guard.authenticate({
     method: req.method,
-    ...originalHead(req),
+    ...head,
     peer: peerOf(req),
     body: parsed,
     ...(binding === undefined ? {} : { binding }),
@@ -75,15 +78,15 @@ async function allow(
   if (!decision.allowed) return refuse(req, res, decision.denial)
   // What nobody could decide on (bytes that are no JSON, on an operation without a body) is not handed on.
   req.body = Buffer.isBuffer(body) ? undefined : body
+  const caller = callerOf(guard, decision, head)
   stripRequest(req, credentialPlaces(guard), keepCredential, authentication.hiddenHeaders)
   rememberDecision(req, guard, decision)
   for (const [name, value] of Object.entries(decision.headers ?? {})) res.setHeader(name, value)
-  return true
+  return caller
 }
 
-function refuse(req: Request, res: Response, denial: Parameters<typeof writeDenial>[2]): false {
+function refuse(req: Request, res: Response, denial: Parameters<typeof writeDenial>[2]): undefined {
   writeDenial(req, res, denial)
-  return false
 }
 
 /** The guard's decision on a request that passed `expressGuard(guard)`; `undefined` if it did not pass that guard. */

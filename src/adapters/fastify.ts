@@ -1,10 +1,12 @@
 /** Fastify 5: translate the request, ask the guard, then go on or send its denial unchanged. */
 import { Readable } from 'node:stream'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { Caller } from '../delegation/caller.ts'
 import type { Authentication, Guard } from '../guard.ts'
 import { assertKnownOptions } from '../internal/options.ts'
 import type { AllowedDecision, Binding, Denial } from '../types.ts'
 import { bodyValue } from './body-value.ts'
+import { callerOf, withCaller } from './caller.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, originalHead, stripParsed, stripRequest } from './header-hygiene.ts'
 import { below, checkMount } from './mount.ts'
@@ -30,6 +32,7 @@ interface Pending {
   readonly authentication: Authentication
   /** What was decided on. */
   body?: unknown
+  caller?: Caller
 }
 
 /**
@@ -82,6 +85,7 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
     const decision = await guard.authorize(pending.authentication, body)
     if (!decision.allowed) return send(request, reply, decision.denial)
     pending.body = Buffer.isBuffer(body) ? undefined : body
+    pending.caller = callerOf(guard, decision, originalHead(request.raw))
     const places = credentialPlaces(guard)
     stripRequest(request.raw, places, keepCredential, pending.authentication.hiddenHeaders)
     if (!keepCredential) stripParsed(request, places)
@@ -91,9 +95,13 @@ export const fastifyGuard: FastifyPluginAsync<FastifyGuardOptions> = async (fast
     return Object.assign(Readable.from([read.bytes]), { receivedEncodedLength: read.bytes.length })
   })
 
-  fastify.addHook('preValidation', async (request) => {
+  // With a callback: what follows runs inside of it, and so for the caller.
+  fastify.addHook('preValidation', (request, _reply, done) => {
+    const { body, caller } = pendings.get(request) ?? {}
     // Also where that is nothing: a parser makes something of no bytes.
-    request.body = pendings.get(request)?.body
+    request.body = body
+    if (caller === undefined) done()
+    else withCaller(caller, () => done())
   })
 }
 // Fastify's own mark for a plugin whose hooks belong to the context that registers it.

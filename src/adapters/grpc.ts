@@ -9,10 +9,12 @@ import {
   type ServerOptions,
   status,
 } from '@grpc/grpc-js'
+import type { Caller } from '../delegation/caller.ts'
 import type { Authentication, Guard } from '../guard.ts'
 import { assertKnownOptions } from '../internal/options.ts'
 import { findFault } from '../internal/plain-data.ts'
 import type { AllowedDecision, Denial, Peer } from '../types.ts'
+import { callerOf, withCaller } from './caller.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, isStripped } from './header-hygiene.ts'
 import { closeWhenAnswered, peerOfSocket } from './node-request.ts'
@@ -50,6 +52,8 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
   return ({ path, requestStream }, call) => {
     let authentication: Authentication | undefined
     let kept: Metadata
+    let received: readonly string[]
+    let caller: Caller | undefined
     let decided = false
     let offered: AllowedDecision['headers']
 
@@ -58,20 +62,22 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
       if (stream !== undefined) closeWhenAnswered(stream)
       call.sendStatus(answer)
     }
+    const inCaller = (pass: () => void) => (caller === undefined ? pass() : withCaller(caller, pass))
     const refuse = (denial: Denial) => end(statusOf(denial))
     const fail = (fault: unknown) => {
       end({ code: status.INTERNAL, details: 'Internal error' })
       onFault(fault)
     }
 
-    async function authenticate(received: Metadata, pass: (metadata: Metadata) => void): Promise<void> {
-      const head = { method: 'POST', target: path, rawHeaders: rawHeadersOf(received), peer: peerOfCall(call) }
+    async function authenticate(metadata: Metadata, pass: (metadata: Metadata) => void): Promise<void> {
+      received = rawHeadersOf(metadata)
+      const head = { method: 'POST', target: path, rawHeaders: received, peer: peerOfCall(call) }
       const answer = await guard.authenticate({ ...head, binding: 'GRPC' })
       if (answer.denied !== undefined) return refuse(answer.denied.denial)
       // No operation of A2A takes a stream, and the handler of one would run before any message.
       if (requestStream) return refuse(guard.refuse(answer, 'ERR_REQUEST_MALFORMED').denial)
       authentication = answer
-      kept = withoutCredentials(received, guard, keepCredential, answer.hiddenHeaders)
+      kept = withoutCredentials(metadata, guard, keepCredential, answer.hiddenHeaders)
       pass(kept)
     }
 
@@ -95,6 +101,7 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
       }
       offered = decision.headers
       rememberDecision(kept, guard, decision)
+      caller = callerOf(guard, decision, { rawHeaders: received, target: path })
       return true
     }
 
@@ -110,12 +117,13 @@ export function grpcGuard(guard: Guard, options: GrpcGuardOptions = {}): ServerI
           },
           onReceiveMessage(message, pass) {
             authorize(message).then((allowed) => {
-              if (allowed) pass(message)
+              if (allowed) inCaller(() => pass(message))
             }, fail)
           },
           onReceiveHalfClose(pass) {
             // While a message is being decided on, grpc-js holds this back until that has passed.
-            if (decided) return pass()
+            // The handler of a unary call runs now.
+            if (decided) return inCaller(pass)
             authorize(undefined).catch(fail)
           },
         })

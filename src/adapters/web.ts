@@ -6,6 +6,7 @@ import type { Guard } from '../guard.ts'
 import { assertKnownOptions } from '../internal/options.ts'
 import type { AllowedDecision, Binding, Denial, Peer } from '../types.ts'
 import { bodyValue } from './body-value.ts'
+import { callerOf, withCaller } from './caller.ts'
 import { decisionOf, rememberDecision } from './decisions.ts'
 import { credentialPlaces, isStripped, withoutParameters } from './header-hygiene.ts'
 import { below, checkMount } from './mount.ts'
@@ -52,10 +53,10 @@ export function webGuard(guard: Guard, options: WebGuardOptions = {}): WebGuard 
     throw new TypeError('"binding" must be JSONRPC or HTTP+JSON')
   }
   return async (request, handler, peer = {}) => {
+    const head = { target: below(mount, targetOf(request.url)), rawHeaders: [...request.headers].flat() }
     const authentication = await guard.authenticate({
       method: request.method,
-      target: below(mount, targetOf(request.url)),
-      rawHeaders: [...request.headers].flat(),
+      ...head,
       peer,
       ...(binding === undefined ? {} : { binding }),
     })
@@ -73,7 +74,8 @@ export function webGuard(guard: Guard, options: WebGuardOptions = {}): WebGuard 
     const told = (text: string) => (keepCredential ? text : withoutParameters(text, places.query))
     const passed = stripped(request, bytes, drop, told)
     rememberDecision(passed, guard, decision)
-    return withHeaders(await handler(passed, decision), decision.headers)
+    const caller = callerOf(guard, decision, head)
+    return withHeaders(await withCaller(caller, () => handler(passed, decision)), decision.headers)
   }
 }
 

@@ -1,4 +1,4 @@
-/** `a2a-trust/delegation`: on whose behalf the agent works, and how that authority flows on. */
+/** `a2a-trust/delegation`: on whose behalf the agent works, what of it stays here, and how authority flows on. */
 
 export { createMemoryApprovalStore } from '../store/approvals-memory.ts'
 export type { ApprovalRecord, ApprovalStore, ApprovalVerdict } from '../store/stores.ts'
@@ -18,8 +18,11 @@ export {
   createApprovals,
   type PendingApproval,
 } from './approvals.ts'
-export { type Caller, currentCaller, withCaller } from './caller.ts'
+export { bindCaller, type Caller, type CallerInput, currentCaller, withCaller } from './caller.ts'
 export { type Credentials, type CredentialsOptions, createCredentials } from './card-credentials.ts'
 export type { ChosenScheme } from './choose.ts'
+export type { CredentialKind, InboundCredential, PresentedCredential } from './credentials.ts'
 export { delegatedFetch } from './delegated-fetch.ts'
+export { guardFetch, installOutboundGuard, type OutboundGuard, type OutboundGuardOptions } from './outbound.ts'
+export type { OutboundLeak, OutboundMode } from './outbound-check.ts'
 export type { DevicePrompt, OAuthClient, OAuthProvider, OAuthSettings, Provider, Secret } from './providers.ts'
