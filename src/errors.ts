@@ -161,7 +161,8 @@ const CODES = {
   ERR_EXTENDED_CARD_NOT_CONFIGURED: 'The extended card is announced and there is none',
   ERR_ACCESS_DENIED: 'An access rule denies the request, or none allows it',
 
-  // -- delegation: authority that flows on to other agents
+  // -- delegation: what leaves for a caller
+  ERR_OUTBOUND_CREDENTIAL: 'A credential of the caller was about to leave toward another audience',
   ERR_DELEGATION_CALLER: 'There is no caller whose authority could flow on',
   ERR_DELEGATION_DENIED: 'No delegation rule lets authority of this caller flow to the destination',
   ERR_DELEGATION_SUBJECT: 'The caller has no credential that can be exchanged for one of the destination',
@@ -189,9 +190,6 @@ const CODES = {
   // -- guard: construction and life cycle
   ERR_GUARD_CLOSED: 'The guard is closed',
   ERR_GUARD_NOT_MOUNTED: 'A handler was reached by a request that its guard did not allow',
-
-  // -- delegation: what leaves this process for a caller
-  ERR_OUTBOUND_CREDENTIAL: 'A credential of the caller was about to leave toward another audience',
 
   // -- webhook: signing and verifying push notifications
   ERR_WEBHOOK_SIGNING_KEY: 'The key cannot sign webhook tokens',

@@ -1,5 +1,6 @@
 /** Bodies that are read while they are sent: each chunk is looked at before it goes on, and none goes on after a find. */
 import { Readable, Transform } from 'node:stream'
+import { TrustError } from '../errors.ts'
 import type { OutboundCheck } from './outbound-check.ts'
 
 /** A Node stream of the same bytes. What ends one ends the other. */
@@ -27,10 +28,23 @@ export async function* checkedChunks(
   body: AsyncIterable<unknown> | Iterable<unknown>,
   check: OutboundCheck,
 ): AsyncGenerator<unknown, void, undefined> {
-  for await (const chunk of body) {
-    const error = check.body(chunk)
-    if (error !== undefined) throw error
-    yield chunk
+  const chunks = Symbol.asyncIterator in body ? body[Symbol.asyncIterator]() : body[Symbol.iterator]()
+  let isOver = false
+  try {
+    for (;;) {
+      const { done = false, value } = await chunks.next()
+      isOver = done
+      if (done) return
+      const error = check.body(value)
+      if (error !== undefined) throw error
+      yield value
+    }
+  } catch (fault) {
+    isOver ||= !(fault instanceof TrustError)
+    throw fault
+  } finally {
+    // Not waited for: what `fetch` hands over does not end before the request does.
+    if (!isOver) void Promise.resolve(chunks.return?.()).catch(() => undefined)
   }
 }
 

@@ -82,7 +82,9 @@ function createCheck(
   function judge(found: Found<InboundCredential> | undefined, where: string): TrustError | undefined {
     if (found === undefined || hasFound) return undefined
     hasFound = true
-    return judgement(found, where, caller, origin, active)
+    // Nor is the report to say it.
+    const named = createSearch(table).push(origin) === undefined ? origin : '(withheld)'
+    return judgement(found, where, caller, named, active)
   }
   const search = (text: string | Uint8Array, where: string) => {
     if (hasFound) return undefined
@@ -94,7 +96,7 @@ function createCheck(
     },
     url: (text) => search(text, 'url'),
     header: (name, value, where = 'header') =>
-      search(`${name}: ${value}`, `${where} ${name.toLowerCase()}`.slice(0, 64)),
+      search(name, `name of a ${where}`) ?? search(value, `${where} ${name.toLowerCase().slice(0, 64)}`),
     whole: (chunk) => search(chunk, 'body'),
     body(chunk, encoding) {
       const bytes = bytesOf(chunk)

@@ -28,74 +28,54 @@ const states = new WeakMap<ClientRequest, State>()
 
 export function watchHttp(): () => void {
   const restore = [
-    // The first that a request does; with headers as an array the second.
-    wrap(
-      'setHeader',
-      (original) =>
-        function (...args) {
-          stateOf(this)
-          return original.apply(this, args)
-        },
+    // The first that a request does, while it is made; with headers as an array the second.
+    before('setHeader', (request, [name, value]) => {
+      stateOf(request)
+      if (String(name).toLowerCase() !== 'host') return false
+      // Of the host's name DNS is asked before the head is written. Thrown, the request is never made.
+      const error = checkOf(request)?.header('host', String(value))
+      if (error !== undefined) throw error
+      return false
+    }),
+    before('_storeHeader', (request) => {
+      stateOf(request)
+      return false
+    }),
+    before('write', (request, [chunk, encoding]) =>
+      refuses(request, (check) => check.body(chunk, encodingOf(encoding))),
     ),
-    wrap(
-      '_storeHeader',
-      (original) =>
-        function (...args) {
-          stateOf(this)
-          return original.apply(this, args)
-        },
-    ),
-    wrap(
-      'write',
-      (original) =>
-        function (...args) {
-          return refuses(this, (check) => check.body(args[0], encodingOf(args[1]))) ? false : original.apply(this, args)
-        },
-    ),
-    wrap(
-      'end',
-      (original) =>
-        function (...args) {
-          return refuses(this, (check) => check.body(args[0], encodingOf(args[1]))) ? this : original.apply(this, args)
-        },
-    ),
-    wrap(
-      'addTrailers',
-      (original) =>
-        function (...args) {
-          const trailers = Object.entries(args[0] as object).map(([name, value]) =>
-            Array.isArray(args[0]) ? value : [name, value],
-          )
-          const refused = refuses(this, (check) =>
-            firstOf(trailers, (one) => check.header(String(one[0]), String(one[1]), 'trailer')),
-          )
-          return refused ? undefined : original.apply(this, args)
-        },
-    ),
-    wrap(
-      '_send',
-      (original) =>
-        function (...args) {
-          const { _header: head, _headerSent: isSent } = this
-          if (!isSent && head !== null && refuses(this, (check) => checkHead(head, check))) return false
-          return stateOf(this).isRefused ? false : original.apply(this, args)
-        },
-    ),
+    before('end', (request, [chunk, encoding]) => refuses(request, (check) => check.body(chunk, encodingOf(encoding)))),
+    before('addTrailers', (request, [trailers]) => {
+      const lines = Array.isArray(trailers) ? (trailers as unknown[][]) : Object.entries(trailers as object)
+      return refuses(request, (check) =>
+        firstOf(lines, ([name, value]) => check.header(String(name), String(value), 'trailer')),
+      )
+    }),
+    before('_send', (request) => {
+      const { _header: head, _headerSent: isSent } = request
+      return !isSent && head !== null ? refuses(request, (check) => checkHead(head, check)) : stateOf(request).isRefused
+    }),
   ]
   return () => {
     for (const undo of restore) undo()
   }
 }
 
-/** On `ClientRequest` alone: what servers send is not looked at. */
-function wrap(
+/**
+ * Wraps a method of `ClientRequest`, and of nothing that servers send. Where `refused` says so, it is not called: `write`
+ * and `_send` answer that nobody need wait, `end` the request.
+ */
+function before(
   name: 'setHeader' | '_storeHeader' | 'write' | 'end' | 'addTrailers' | '_send',
-  make: (original: Method) => Method,
+  refused: (request: Outgoing, args: readonly unknown[]) => boolean,
 ): () => void {
   const prototype = ClientRequest.prototype as unknown as Record<string, Method>
   const inherited = !Object.hasOwn(prototype, name)
   const original = prototype[name] as Method
-  const wrapped = make(original)
+  const wrapped: Method = function (...args) {
+    if (refused(this, args)) return name === 'end' ? this : true
+    return original.apply(this, args)
+  }
   Object.defineProperty(prototype, name, { value: wrapped, writable: true, configurable: true, enumerable: false })
   return () => {
     // Somebody may have wrapped it since; then it stays, and finds nothing to do.
@@ -114,7 +94,8 @@ function stateOf(request: Outgoing): State {
   return state
 }
 
-function checkOf(request: Outgoing, state: State): OutboundCheck | undefined {
+function checkOf(request: Outgoing): OutboundCheck | undefined {
+  const state = stateOf(request)
   const make = () => outboundCheck(originOfRequest(request))
   state.check ??= state.context === undefined ? make() : state.context(make)
   return state.check
@@ -136,7 +117,7 @@ function originOfRequest(request: Outgoing): string | undefined {
 function refuses(request: Outgoing, judge: (check: OutboundCheck) => Error | undefined): boolean {
   const state = stateOf(request)
   if (state.isRefused) return true
-  const check = checkOf(request, state)
+  const check = checkOf(request)
   const error = check === undefined ? undefined : judge(check)
   if (error === undefined) return false
   state.isRefused = true

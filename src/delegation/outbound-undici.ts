@@ -103,6 +103,15 @@ function checkForm(request: AnnouncedRequest, form: FormData, check: OutboundChe
   return undefined
 }
 
+/** A name is asked of DNS before a request has its turn. Dispatchers hand what is thrown while they look to the handler. */
+function withoutOrigin(options: object, error: Error): object {
+  return Object.defineProperty({ ...options }, 'origin', {
+    get() {
+      throw error
+    },
+  })
+}
+
 interface DispatcherPrototype {
   dispatch(options: object, handler: unknown): boolean
 }
@@ -134,8 +143,11 @@ function keepContext(prototype: DispatcherPrototype): () => void {
     const context = contexts.get(options)
     if (context !== undefined) return context(() => original.call(this, options, handler))
     const now = snapshotCaller()
-    if (now !== undefined) contexts.set(options, now)
-    return original.call(this, options, handler)
+    if (now === undefined) return original.call(this, options, handler)
+    contexts.set(options, now)
+    const { origin } = options as { readonly origin?: string | URL }
+    const error = origin === undefined ? undefined : outboundCheck(originOf(origin))?.url(String(origin))
+    return original.call(this, error === undefined ? options : withoutOrigin(options, error), handler)
   }
   prototype.dispatch = dispatch
   return () => {
