@@ -17,8 +17,8 @@ export interface Caller {
   readonly skill?: string
   /** Origin this caller's credentials are meant for: that of the policy's `publicUrl`. */
   readonly audience?: string
-  /** What arrived, as digests. */
-  readonly credentials: readonly InboundCredential[]
+  /** What arrived, as digests. Absent: nothing that is known. */
+  readonly credentials?: readonly InboundCredential[]
 }
 
 export interface CallerInput extends Omit<Caller, 'credentials'> {
