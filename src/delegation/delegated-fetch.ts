@@ -6,6 +6,7 @@ import type { ObtainingRule } from '../policy/compiled.ts'
 import { isUnder, ruleFor } from '../policy/delegate.ts'
 import { type Caller, currentCaller } from './caller.ts'
 import { createObtainer, type Obtainer } from './obtain.ts'
+import { guardFetch } from './outbound.ts'
 import { refuseCredentials, sendWith, takeApart, targetOf } from './send.ts'
 
 const obtainers = new WeakMap<Loaded, Obtainer>()
@@ -20,7 +21,8 @@ const obtainers = new WeakMap<Loaded, Obtainer>()
  * - `ERR_DELEGATION_CALLER` outside a request that a guard has allowed, and for anonymous callers;
  * - `ERR_DELEGATION_DENIED` where no rule fits caller, operation, skill and URL, and for URLs outside `destination`;
  * - `ERR_DELEGATION_SUBJECT`, `ERR_DELEGATION_SCOPE` where the caller has nothing that could flow on;
- * - `ERR_DELEGATION_CREDENTIAL` for a request that brings a credential of its own;
+ * - `ERR_DELEGATION_CREDENTIAL` for a request that brings a credential of its own, and `ERR_OUTBOUND_CREDENTIAL` for one
+ *   with the caller's in its URL or body;
  * - `ERR_TOKEN_REQUEST`, `ERR_TOKEN_ANSWER`, `ERR_OVERLOADED` where no token was to be had, and `ERR_CREDENTIAL_REVOKED`;
  *
  * and as `egress.fetch` does. Redirects are not followed. After a 401 a new token is obtained, once. Not checked: what the
@@ -46,7 +48,8 @@ export function delegatedFetch(destination: string | URL): typeof globalThis.fet
     assertStanding(loaded, authority)
     const outgoing = await takeApart(url, request)
     refuseCredentials(outgoing, headersIn(loaded.credentialLocations))
-    return sendWith(loaded.agentFetch, outgoing, () =>
+    // Whatever the request says: what arrived does not leave in its body or URL either.
+    return sendWith(guardFetch(loaded.agentFetch), outgoing, () =>
       rule.obtain === 'none' ? Promise.resolve(NOTHING) : bearer(loaded, rule, authority),
     )
   }

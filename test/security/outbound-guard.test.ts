@@ -4,7 +4,14 @@ import type { AddressInfo } from 'node:net'
 import express from 'express'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { expressGuard } from '../../src/adapters/express.ts'
-import { installOutboundGuard, type OutboundGuard, type OutboundLeak } from '../../src/delegation/index.ts'
+import {
+  currentCaller,
+  guardFetch,
+  installOutboundGuard,
+  type OutboundGuard,
+  type OutboundLeak,
+  withCaller,
+} from '../../src/delegation/index.ts'
 import { TrustError } from '../../src/errors.ts'
 import { type Attack, attacks, type Loot } from '../support/outbound-attacks.ts'
 import { type Listener, listenHttp, listenHttp2 } from '../support/outbound-listeners.ts'
@@ -149,5 +156,68 @@ describe('A87 A88 A89 a handler that forwards what arrived', () => {
     expect(leaks.every(({ mode }) => mode === 'report')).toBe(true)
     expect(ours(last)).toBeUndefined()
     if (!name.includes('host name')) expect(evil.bytes() + evil2.bytes()).not.toBe('')
+  })
+})
+
+describe('what is innocent', () => {
+  const words = [
+    'Bearer of good news',
+    'sid=dark',
+    'eyJhbGciOiJFUzI1NiJ9',
+    'alice',
+    'theme=dark',
+    'a-partner-key',
+    'token',
+  ]
+  const innocent: Attack = async ({ url }) => {
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, n) => {
+        const word = `${words[n % words.length]} ${n}`
+        const body = [word, Buffer.alloc(5000, n), JSON.stringify({ word }), new URLSearchParams({ word })][
+          n % 4
+        ] as NonNullable<RequestInit['body']>
+        const headers = { 'x-word': word, authorization: `Bearer own-token-of-the-agent-${n}` }
+        return fetch(`${url}/innocent?n=${n}`, n % 5 === 0 ? { headers } : { method: 'POST', headers, body })
+      }),
+    )
+    if (answers.some((answer) => !answer.ok)) throw new Error('an innocent request was answered otherwise')
+  }
+
+  it.each(['enforce', 'report'] as const)('%s: a hundred requests arrive as they were made', async (mode) => {
+    install(mode)
+    expect(await runInHandler(innocent)).toEqual({ ok: true })
+    expect(leaks).toEqual([])
+    expect(evil.bytes().match(/innocent\?n=\d+/g)).toHaveLength(100)
+  })
+
+  it('outside of any request everything may be sent', async () => {
+    install('enforce')
+    const response = await fetch(evil.origin, { headers: { authorization: `Bearer ${token}` } })
+    expect(response.ok).toBe(true)
+  })
+})
+
+describe('callers that run at once', () => {
+  it('10,000 interleaved calls: each is kept from sending its own credential, and none from sending anything else', async () => {
+    const secretOf = (n: number) => `credential-of-caller-${n}-${'x'.repeat(20)}`
+    const sent: string[] = []
+    const guarded = guardFetch(async (input) => {
+      sent.push(String(input))
+      return new Response()
+    })
+    let blocked = 0
+    const call = (n: number) =>
+      withCaller({ credentials: [{ kind: 'bearer', value: secretOf(n % 100) }] }, async () => {
+        await new Promise((resolve) => (n % 3 === 0 ? setTimeout(resolve, n % 7) : setImmediate(resolve)))
+        await guarded(`https://other.example/?q=${secretOf((n + 1) % 100)}`)
+        await guarded(`https://other.example/?q=${secretOf(n % 100)}`).catch((error: unknown) => {
+          expect(error).toMatchObject({ code: 'ERR_OUTBOUND_CREDENTIAL' })
+          blocked += 1
+        })
+      })
+    await Promise.all(Array.from({ length: 10_000 }, (_, n) => call(n)))
+    expect(blocked).toBe(10_000)
+    expect(sent).toHaveLength(10_000)
+    expect(currentCaller()).toBeUndefined()
   })
 })
